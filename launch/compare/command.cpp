@@ -46,6 +46,7 @@ class Session {
       entry.name = contender.name;
       entry.system = contender.plan ? contender.plan->system : contender.name;
       entry.why_not = contender.why_not;
+      comparison_.simulated |= contender.options.clock.simulated();
     }
   }
 
@@ -130,8 +131,10 @@ class Session {
     const std::vector<std::string> train{fs::read_symlink("/proc/self/exe").string(), "train",
                                          "--config", with(run(contender, seed), ".toml").string()};
     if (contender.options.transport == "threads") return train;
+    Cluster cluster = cluster_;
+    if (contender.options.clock.simulated()) cluster.intra_node.emulate = true;  // all run here
     const std::string line =
-        mpirun_line(*contender.plan, cluster_, shell_words(train), contender.options.threads);
+        mpirun_line(*contender.plan, cluster, shell_words(train), contender.options.threads);
     return {"/bin/sh", "-c", "exec " + line};
   }
 

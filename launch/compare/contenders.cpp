@@ -52,6 +52,7 @@ TrainOptions parse(const CompareOptions& options, std::vector<std::string> words
   add("--data", options.data);
   add("--recipe", options.recipe);
   add("--model", options.model);
+  add("--clock", options.clock);
   words.insert(words.end(), {"--epochs", number(options.epochs)});
   if (options.target_accuracy) add("--target-accuracy", number(*options.target_accuracy));
   TrainOptions train;
@@ -88,6 +89,14 @@ std::vector<Contender> make_contenders(const CompareOptions& options, Problems& 
   for (const std::string& system : options.systems) add(system, {"--system", system});
   for (const std::string& file : options.plans) {
     add(fs::path(file).filename().replace_extension().string(), {"--plan", file});
+  }
+  const auto simulated =
+      std::count_if(contenders.begin(), contenders.end(),
+                    [](const Contender& contender) { return contender.options.clock.simulated(); });
+  if (simulated != 0 && simulated != std::ssize(contenders)) {
+    problems.add("--of",
+                 "gives --clock simulated to some and not to others (their times are not "
+                 "comparable). Give --clock to all.");
   }
   return contenders;
 }

@@ -47,26 +47,30 @@ OptionGroup what_options(CompareOptions& options) {
 }
 
 OptionGroup how_options(CompareOptions& options) {
-  return {"How to compare",
-          {
-              real_option("epochs", "N", options.epochs, {0, 1e6, true},
-                          "Passes over the training samples, in every run."),
-              real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
-                          "Ends each run soon after this share of the test samples is classified "
-                          "correctly."),
-              integer_option("evaluations", "N", options.evaluations, {1, 1'000'000},
-                             "Evaluations per epoch, rounded to whole waves."),
-              integers_option("seeds", "N,...", options.seeds, {0},
-                              "Trains each of them once with every seed."),
-              repeated_option("learning-rate", "[NAME=]R", options.learning_rates,
-                              "Learning rate of all, or of one: spectrain=0.05. May be repeated."),
-              repeated_option("of", "NAME:OPTION[=VALUE]", options.of_one,
-                              "An option of hetpipe train for one of them only: "
-                              "hetpipe:clock-distance=4. May be repeated."),
-              flag_option("json", options.json,
-                          "Prints compare.json on standard output; other output goes to "
-                          "standard error."),
-          }};
+  return {
+      "How to compare",
+      {
+          real_option("epochs", "N", options.epochs, {0, 1e6, true},
+                      "Passes over the training samples, in every run."),
+          real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
+                      "Ends each run soon after this share of the test samples is classified "
+                      "correctly."),
+          integer_option("evaluations", "N", options.evaluations, {1, 1'000'000},
+                         "Evaluations per epoch, rounded to whole waves."),
+          integers_option("seeds", "N,...", options.seeds, {0},
+                          "Trains each of them once with every seed."),
+          repeated_option("learning-rate", "[NAME=]R", options.learning_rates,
+                          "Learning rate of all, or of one: spectrain=0.05. May be repeated."),
+          repeated_option("of", "NAME:OPTION[=VALUE]", options.of_one,
+                          "An option of hetpipe train for one of them only: "
+                          "hetpipe:clock-distance=4. May be repeated."),
+          unset_means("real", choice_option("clock", options.clock, {"real", "simulated"},
+                                            "Real time, or the simulator's (hetpipe train --help): "
+                                            "every run is then as fast as this machine computes.")),
+          flag_option("json", options.json,
+                      "Prints compare.json on standard output; other output goes to "
+                      "standard error."),
+      }};
 }
 
 std::vector<std::string> names_of(const CompareOptions& options) {

@@ -21,7 +21,8 @@ struct CompareOptions {
 
   double epochs = 1;
   std::optional<double> target_accuracy;
-  int evaluations = 4;  // of an epoch
+  int evaluations = 4;               // of an epoch
+  std::optional<std::string> clock;  // of hetpipe train
   std::vector<int> seeds{1};
   std::vector<std::string> learning_rates;  // "R", or "NAME=R" for one of them
   std::vector<std::string> of_one;          // "NAME:OPTION=VALUE" of hetpipe train

@@ -132,10 +132,10 @@ std::string seeds_text(const Comparison& comparison) {
 }
 
 std::string conditions(const Comparison& comparison) {
-  return format("%s on %s, %g epochs of %lld samples, %s, cluster %s", comparison.model.c_str(),
+  return format("%s on %s, %g epochs of %lld samples, %s, %scluster %s", comparison.model.c_str(),
                 comparison.data.c_str(), comparison.epochs,
                 static_cast<long long>(comparison.dataset_size), seeds_text(comparison).c_str(),
-                comparison.cluster.c_str());
+                comparison.simulated ? "times simulated, " : "", comparison.cluster.c_str());
 }
 
 std::string cell(const std::string& text) {
@@ -179,6 +179,7 @@ std::string comparison_json(const Comparison& comparison) {
             {"version", comparison.version},
             {"command", comparison.command},
             {"cluster", comparison.cluster},
+            {"clock", comparison.simulated ? "simulated" : "real"},
             {"model", comparison.model},
             {"data", comparison.data},
             {"dataset_size", comparison.dataset_size},

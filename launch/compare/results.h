@@ -69,8 +69,9 @@ struct Comparison {
   double epochs = 0;
   std::optional<double> target_accuracy;
   std::vector<int> seeds;
-  std::string command;  // as typed
-  std::string version;  // of hetpipe
+  bool simulated = false;  // the clock
+  std::string command;     // as typed
+  std::string version;     // of hetpipe
   std::vector<Entry> entries;
 };
 

@@ -220,11 +220,11 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                       integer_option("clock-distance", "D", options.clock_distance, kClockDistance,
                                      "Waves that a virtual worker may be ahead of the "
                                      "slowest; 0 is synchronous.")),
-          unset_means(otherwise(usual.pull),
+          unset_means(otherwise("newest where D > 0"),
                       choice_option("pull", options.pull, {"bound", "newest"},
-                                    "Which weights a pull returns: those of exactly D waves ago, "
-                                    "the same in every run (bound), or the newest available "
-                                    "(newest).")),
+                                    "Which weights a pull returns: the newest available, at most D "
+                                    "waves old (newest), or those of exactly D waves ago, the "
+                                    "same in every run (bound).")),
           unset_means(otherwise(PlanServer{}.scale),
                       choice_option("scale", options.scale, {"sum", "mean"},
                                     "How the servers add the updates of virtual workers.")),
@@ -317,7 +317,7 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.ema = options.ema.value_or(0);
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
-  if (options.pull) request.pull = *options.pull;
+  request.pull = options.pull;
   return request;
 }
 

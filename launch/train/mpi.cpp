@@ -13,6 +13,7 @@
 #include "launch/launcher/start_watch.h"
 #include "launch/train/meeting.h"
 #include "runtime/training/paths.h"
+#include "runtime/training/simulated_time.h"
 #include "runtime/training/stop.h"
 #include "runtime/training/watch.h"
 #include "runtime/transport/mpi.h"
@@ -85,11 +86,12 @@ int train_over_mpi(const TrainCall& call) {
   try {
     watch.emplace(std::filesystem::path(job.checkpoint_folder).parent_path(),
                   call.options.flight_recorder, job.timeout_seconds, roles, facts, *transport, log);
-    if (job.cluster) share_links(job, roles, *transport);
+    if (job.emulates()) share_links(job, roles, *transport);
     const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options, job),
                                       facts[static_cast<std::size_t>(session.rank().value)].host,
                                       meeting.devices, path_ends(facts, meeting.devices), log,
-                                      StopSignals::wanted, plan_cache(), watch->watchers()});
+                                      StopSignals::wanted, plan_cache(), watch->watchers(),
+                                      make_timeline(job)});
     StopSignals::exit_code_is_settled();
     if (first) close_run(call, job, session.ranks(), end, meeting.prepared, log);
     watch->goodbye();

@@ -281,7 +281,7 @@ OptionTable train_option_table(TrainOptions& options) {
        sample_options(options.samples, MixedSamples::yes), rate_options(options.rate),
        shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
-       machine_options(options)}};
+       machine_options(options), clock_options(options.clock)}};
 }
 
 ModelChoice choice_of(const TrainOptions& options) {
@@ -295,6 +295,7 @@ ModelChoice choice_of(const TrainOptions& options) {
 
 void check_train_options(const TrainOptions& options, Problems& problems) {
   check_rate_options(options.rate, problems);
+  check_clock_options(options.clock, problems);
   if (options.plan) {
     for (const std::string& name : settled_by_plan(options.planning)) {
       problems.add(name,

@@ -10,6 +10,7 @@
 #include "launch/command/sample_options.h"
 #include "launch/command/options.h"
 #include "launch/plan/options.h"
+#include "launch/train/simulated_clock.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/parameter_rules.h"
@@ -59,6 +60,7 @@ struct TrainOptions {
   std::string transport = "mpi";  // or "threads"
   std::string transport_path = "auto";
   double timeout = 60;  // s
+  ClockOptions clock;
 
   int evaluate_every = 0;    // waves; 0: only at the end of every epoch
   int checkpoint_every = 0;  // waves; 0: only at the end of every epoch

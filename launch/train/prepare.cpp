@@ -42,6 +42,7 @@ Preparation prepare_training(const TrainOptions& asked, std::optional<int> ranks
   prepared.resumed = resumption.how;
   prepared.damaged = resumption.damaged;
   check_training(job, given, resumption);
+  job.time = simulated_time(options.clock, job);
 
   job.optimizer.schedule = rate_schedule(options.rate, job);
   if (job.cluster && job.profile) {

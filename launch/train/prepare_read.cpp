@@ -177,7 +177,9 @@ Given read_given(const TrainOptions& asked, const Ground* ground, Log& log) {
   read_files(options, ground, job, log);
   job.model = model_of(options, job);
   Model model = read_data(options, job, log);
-  if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
+  const bool of_its_own = options.clock.simulated() && !options.clock.time_of;
+  if (!job.profile &&
+      (!options.plan || of_its_own || (job.cluster && job.cluster->emulated()))) {
     job.profile = measure_here(options, model, job.cluster, log);
   }
   const std::string plan_file = options.plan.value_or("the plan made");

@@ -52,7 +52,7 @@ void check_together(const std::vector<RankFacts>& facts, const Roles& roles, con
                                      job.threads, named(small, facts).c_str(),
                                      facts[small[0]].cores.size(), facts[small[0]].cores.size()));
   }
-  if (job.cluster && job.cluster->emulated()) {
+  if (job.emulates() && job.cluster->emulated()) {
     std::vector<std::size_t> elsewhere;
     for (std::size_t r = 1; r < facts.size(); ++r) {
       if (facts[r].boot != facts[0].boot) elsewhere.push_back(r);
@@ -68,7 +68,7 @@ void check_together(const std::vector<RankFacts>& facts, const Roles& roles, con
 
 std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles,
                          const TrainJob& job) {
-  if (job.cluster && job.cluster->emulated()) return {};
+  if (job.time || (job.cluster && job.cluster->emulated())) return {};
   struct Host {
     std::set<int> cores;
     int workers = 0;
@@ -93,9 +93,10 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
 }
 
 std::string launch_lines(const TrainJob& job, const std::string& command) {
-  // Without a cluster file the hosts are not known: the lines are those of one machine.
+  // Without a cluster file the hosts are not known, and with a simulated clock they do not matter:
+  // the lines are those of one machine.
   Cluster cluster = job.cluster.value_or(Cluster{});
-  if (!job.cluster) cluster.intra_node.emulate = true;
+  if (!job.cluster || job.time) cluster.intra_node.emulate = true;
   return "  " + mpirun_line(job.plan, cluster, command, job.threads) + "\n  " +
          srun_line(job.plan, cluster, command, job.threads);
 }
@@ -104,7 +105,8 @@ Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts,
                    const std::string& command) {
   const std::vector<std::string> hosts = hosts_of(facts);
   const bool one_host = std::set<std::string>(hosts.begin(), hosts.end()).size() == 1;
-  const bool in_order = !job.on_allocation && (job.cluster ? job.cluster->emulated() : one_host);
+  const bool in_order =
+      !job.on_allocation && (job.time || (job.cluster ? job.cluster->emulated() : one_host));
   try {
     return assign_roles(job.plan, hosts, in_order ? Matching::plan_order : Matching::hosts);
   } catch (const UserError& error) {
@@ -128,8 +130,11 @@ std::string banner(const TrainJob& job, const Roles& roles, const std::vector<Ra
       if (devices[r].memory > 0) memory = static_cast<double>(devices[r].memory);
       if (job.cluster) {
         const DeviceKind& of = job.cluster->kind_of(role.worker->device);
-        kind = of.name + (of.emulate ? "" : " (" + kind + ")");
-        if (of.emulate) {
+        kind = of.name + (of.emulate || job.time ? "" : " (" + kind + ")");
+        if (job.time) {
+          kind += " (" + devices[r].text + ", simulated)";
+          memory = static_cast<double>(of.memory) * of.gpus;
+        } else if (of.emulate) {
           kind += format(" (%s, %gx slower)", devices[r].text.c_str(), of.emulate->slowdown);
           memory = static_cast<double>(of.memory) * of.gpus;
         }

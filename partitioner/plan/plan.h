@@ -51,9 +51,19 @@ struct PlanServer {
   bool hosted = false;                // inside that node's first worker rank
   int clock_distance = 0;             // D
   std::string placement = "default";  // or "local"
-  std::string pull = "bound";         // or "newest"
+  std::optional<std::string> pull;    // "bound" or "newest"; absent: usual_pull(D)
   std::string scale = "sum";          // or "mean"
   bool operator==(const PlanServer&) const = default;
+
+  // Whether a gate grants what the servers have by then, rather than exactly the label D waves back
+  // (docs/wsp.md). With D = 0 they are the same.
+  bool pulls_newest() const {
+    return clock_distance > 0 && pull.value_or(usual_pull(clock_distance)) == "newest";
+  }
+  // The paper's for D > 0.
+  static const char* usual_pull(int clock_distance) {
+    return clock_distance > 0 ? "newest" : "bound";
+  }
 };
 
 struct Prediction {

@@ -187,7 +187,9 @@ class PlanFile {
     server.hosted = reader.boolean("hosted").value_or(false);
     server.clock_distance = to_int(reader.integer("clock_distance", kClockDistance), 0);
     server.placement = word(reader, "placement", {"default", "local"});
-    server.pull = word(reader, "pull", {"bound", "newest"});
+    const bool says_pull = reader.has("pull");
+    const std::string pull = word(reader, "pull", {"bound", "newest"});
+    if (says_pull) server.pull = pull;
     server.scale = word(reader, "scale", {"sum", "mean"});
     reader.done();
     plan_.server = std::move(server);
@@ -307,7 +309,7 @@ std::string server_text(const PlanServer& server) {
   text += format("clock_distance = %d  # D: waves a virtual worker may be ahead\n",
                  server.clock_distance);
   text += "placement = " + toml_string(server.placement) + "\n";
-  text += "pull = " + toml_string(server.pull) + "\n";
+  if (server.pull) text += "pull = " + toml_string(*server.pull) + "\n";
   text += "scale = " + toml_string(server.scale) + "\n";
   return text;
 }

@@ -46,7 +46,7 @@ struct PlanRequest {
   double ema = 0;  // of the plan
   int clock_distance = 0;
   std::string placement = "default";
-  std::string pull = "bound";
+  std::optional<std::string> pull;  // absent: PlanServer::usual_pull
   std::vector<std::string>
       server_nodes;  // empty: nodes without devices, if any; else the first node for
                      // placement "default", every node with devices for "local"

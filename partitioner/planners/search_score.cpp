@@ -28,7 +28,7 @@ std::string common_key(const Plan& plan) {
                            plan.optimizer.c_str());
   if (plan.server) {
     key += format("/D%d/%s/%s", plan.server->clock_distance, plan.server->placement.c_str(),
-                  plan.server->pull.c_str());
+                  plan.server->pulls_newest() ? "newest" : "bound");
     for (const std::string& node : plan.server->nodes) key += '/' + node;
   }
   return key;

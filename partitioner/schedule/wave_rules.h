@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct WaveRules {
   std::int64_t updates_before = 0;
   // The run was asked to end before this minibatch of every virtual worker.
   std::optional<Minibatch> stopped_before{};
+  // The label of a gate where pull is newest and time is simulated: decided by the simulator.
+  std::function<Label(VirtualWorkerId, Wave)> granted{};
 
   int workers() const { return static_cast<int>(end.size()); }
   Wave wave_of(Minibatch p) const { return p / in_flight; }

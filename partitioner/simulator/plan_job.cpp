@@ -53,6 +53,10 @@ class Builder {
     result_.updated.assign(marks, -1);
     reserve();
     for (std::size_t p = 0; p < result_.processes.size(); ++p) play(static_cast<int>(p));
+    if (servers_) {
+      result_.complete = servers_->complete();
+      result_.gates = servers_->take_gates();
+    }
     return std::move(result_);
   }
 

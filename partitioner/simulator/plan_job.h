@@ -9,6 +9,7 @@
 #include "partitioner/schedule/schedule.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/plan_workers.h"
+#include "partitioner/simulator/server_traffic.h"
 
 // A plan as the engine's job: one process per device, which does the actions of its lowered
 // schedule with the profile's times.
@@ -29,6 +30,8 @@ struct PlanJob {
                                         // computing of minibatch p there
   std::vector<std::int64_t> updated;    // likewise, its update
   double sync_bytes_between_nodes = 0;  // parameters and gradients, per minibatch of each
+  std::vector<int> complete;            // of ServerTraffic, as the gates
+  std::vector<std::vector<GateMark>> gates;
 };
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.

@@ -13,7 +13,10 @@ namespace hetpipe {
 ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& rules,
                              const Profile& profile, std::span<const PlanProcess> processes,
                              Network& network, EngineJob& job)
-    : sync_(sync), rules_(rules) {
+    : sync_(sync),
+      rules_(rules),
+      newest_(!traits(sync).bounded || plan.server->pulls_newest()),
+      gates_(newest_ ? plan.virtual_workers.size() : 0) {
   const std::vector<std::int64_t> parameter_bytes = own_parameter_bytes(profile);
   const std::vector<int> shard_of = shard_of_layers(plan, parameter_bytes);
   for (const PlanProcess& process : processes) {
@@ -38,7 +41,7 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
       part.pull_bytes = size;
       part.there = there;
       part.back = back;
-      if (!traits(sync).bounded) job.routes.back().latency += there;  // the question
+      if (newest_) job.routes.back().latency += there;  // the question
       if (process.device.node != server.node) {
         bytes_between_nodes_ += part.push_bytes + part.pull_bytes;
       }
@@ -46,68 +49,88 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
     }
     parts_.push_back(std::move(parts));
     front_.push_back(process.position == 0);
+    asks_for_.push_back(front_.back() && process.replica == 0 ? process.virtual_worker : -1);
   }
-  if (traits(sync).bounded) add_labels(processes, job);
+  add_labels(processes, job);
 }
 
 void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job) {
   const Label last = rules_.end_label();
   int counts = 0;
   for (const auto& parts : parts_) counts += std::max(1, static_cast<int>(parts.size()));
-  // Front stages are answered first: by position, then by virtual worker and replica.
+  complete_.assign(static_cast<std::size_t>(last) + 1, -1);
+  answered_.resize(static_cast<std::size_t>(last) + 1);
+  for (Label label = 1; label <= last; ++label) {
+    complete_[static_cast<std::size_t>(label)] = job.add_signal(counts);
+    if (newest_ || label > rules_.bound_label(last - 1)) continue;  // it is not requested ahead
+    add_answers(processes, label, job);
+  }
+}
+
+// Front stages are answered first: by position, then by virtual worker and replica.
+void ServerTraffic::add_answers(std::span<const PlanProcess> processes, Label label,
+                                EngineJob& job) {
   std::vector<int> order;
   for (std::size_t p = 0; p < processes.size(); ++p) order.push_back(static_cast<int>(p));
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return processes[static_cast<std::size_t>(a)].position <
            processes[static_cast<std::size_t>(b)].position;
   });
-  complete_.assign(static_cast<std::size_t>(last) + 1, -1);
-  answered_.resize(static_cast<std::size_t>(last) + 1);
-  for (Label label = 1; label <= last; ++label) {
-    const auto l = static_cast<std::size_t>(label);
-    complete_[l] = job.add_signal(counts);
-    if (label > rules_.bound_label(last - 1)) continue;  // it is not requested
-    answered_[l].assign(processes.size(), -1);
-    for (const int process : order) {
-      const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
-      if (parts.empty()) continue;
-      const int answer = job.add_signal(static_cast<int>(parts.size()));
-      answered_[l][static_cast<std::size_t>(process)] = answer;
-      for (const Part& part : parts) {
-        job.start_on(complete_[l], job.add_transfer(part.pull_route, part.pull_bytes, answer));
-      }
+  const auto l = static_cast<std::size_t>(label);
+  answered_[l].assign(processes.size(), -1);
+  for (const int process : order) {
+    const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
+    if (parts.empty()) continue;
+    const int answer = job.add_signal(static_cast<int>(parts.size()));
+    answered_[l][static_cast<std::size_t>(process)] = answer;
+    for (const Part& part : parts) {
+      job.start_on(complete_[l], job.add_transfer(part.pull_route, part.pull_bytes, answer));
     }
   }
 }
 
 void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const {
   const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
-  const auto label = static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1;
-  const int complete = traits(sync_).bounded ? complete_[label] : -1;
+  const int complete = complete_[static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1];
   for (const Part& part : parts) {
     job.send(job.add_transfer(part.push_route, part.push_bytes, complete));
   }
-  if (parts.empty() && complete >= 0) job.arrive(complete);
+  if (parts.empty()) job.arrive(complete);
 }
 
 void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {
   const auto p = static_cast<std::size_t>(process);
-  if (!traits(sync_).bounded) {
-    if (parts_[p].empty()) return;
-    const int answer = job.add_signal(static_cast<int>(parts_[p].size()));
-    for (const Part& part : parts_[p]) {
-      job.send(job.add_transfer(part.pull_route, part.pull_bytes, answer));
-    }
-    job.wait(answer);
-    return;
-  }
   const Label label = rules_.bound_label(rules_.wave_of(minibatch));
+  if (newest_) return pull_newest(job, process, label);
   if (label == 0) return;  // the initial weights
   const auto l = static_cast<std::size_t>(label);
   if (front_[p] && !parts_[p].empty()) {
     job.ask(complete_[l], parts_[p].front().there, parts_[p].front().back);
   }
   job.wait(answered_[l][p] >= 0 ? answered_[l][p] : complete_[l]);
+}
+
+// Which label it is does not change what is sent.
+void ServerTraffic::pull_newest(EngineJob& job, int process, Label bound) {
+  const auto p = static_cast<std::size_t>(process);
+  const std::vector<Part>& parts = parts_[p];
+  const double there = parts.empty() ? 0 : parts.front().there;
+  const bool gated = front_[p] && traits(sync_).bounded;
+  int open = gated && bound > 0 ? complete_[static_cast<std::size_t>(bound)] : -1;
+  if (gated && open < 0) job.arrive(open = job.add_signal());
+  const auto asked = static_cast<std::int64_t>(job.ops.size());
+  if (gated) job.ask(open, there, parts.empty() ? 0 : parts.front().back);
+  if (!parts.empty()) {
+    const int answer = job.add_signal(static_cast<int>(parts.size()));
+    for (const Part& part : parts) {
+      job.send(job.add_transfer(part.pull_route, part.pull_bytes, answer));
+    }
+    job.wait(answer);
+  } else {
+    job.compute(0);  // for the mark
+  }
+  if (asks_for_[p] < 0) return;
+  gates_[static_cast<std::size_t>(asks_for_[p])].push_back({process, asked, there});
 }
 
 }  // namespace hetpipe

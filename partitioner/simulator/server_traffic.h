@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "partitioner/plan/plan.h"
@@ -17,9 +18,18 @@
 // The gate before the last minibatch of wave w needs label w - D: all waves below it. Every stage
 // has asked for its part ahead, so it leaves as soon as the label is complete; stage 0 asks at the
 // gate as well, one latency there and back, and its answer does not come before that.
-// Asynchronous training has no gate: a stage asks for what is there one wave ahead, and waits for
-// that at the next.
+// With pull = "newest" the answer names the newest label that is complete then, so a stage can ask
+// for its part only when it knows that. Asynchronous training has no gate: a stage asks for what is
+// there.
 namespace hetpipe {
+
+// When a gate was decided at the server that keeps the clock: `there` after the operation began,
+// and not before what it asks about.
+struct GateMark {
+  int process = 0;
+  std::int64_t op = -1;
+  double there = 0;  // s
+};
 
 class ServerTraffic {
  public:
@@ -32,6 +42,11 @@ class ServerTraffic {
 
   double bytes_between_nodes() const { return bytes_between_nodes_; }  // per wave
 
+  // [label] the signal that all waves below it are in; -1: of label 0.
+  const std::vector<int>& complete() const { return complete_; }
+  // [virtual worker][wave - 1] where the label is not the bound's; else empty.
+  std::vector<std::vector<GateMark>> take_gates() { return std::move(gates_); }
+
  private:
   // What a process has on one shard.
   struct Part {
@@ -43,11 +58,16 @@ class ServerTraffic {
     double back = 0;
   };
   void add_labels(std::span<const PlanProcess> processes, EngineJob& job);
+  void add_answers(std::span<const PlanProcess> processes, Label label, EngineJob& job);
+  void pull_newest(EngineJob& job, int process, Label bound);
 
   SyncRule sync_;
   WaveRules rules_;
+  bool newest_;  // the label is decided when it is asked for
   std::vector<std::vector<Part>> parts_;    // [process]
   std::vector<bool> front_;                 // [process] it stands at the gate
+  std::vector<int> asks_for_;               // [process] virtual worker, of its first replica; or -1
+  std::vector<std::vector<GateMark>> gates_;
   std::vector<int> complete_;               // [label] signals
   std::vector<std::vector<int>> answered_;  // [label][process] signals; -1: nothing to wait for
   double bytes_between_nodes_ = 0;

@@ -109,8 +109,40 @@ Run play_continuous(const Plan& plan, const System& system, CostTable& costs,
   return play(plan, system, costs, request, static_cast<int>(minibatches));
 }
 
+// A part of a run; what an operation has of it.
+struct Moments {
+  double start = 0;
+  double end = 0;
+
+  double of(double from, double to) const {
+    return std::max(0.0, std::min(to, end) - std::max(from, start));
+  }
+};
+
+// Seconds in which what the operation, of `from` to its end, waits for is on the wire.
+double wire_seconds(const Run& run, std::size_t op_index, double from, const Moments& inside) {
+  const double to = run.times.end[op_index];
+  const Op& op = run.job.engine.ops[op_index];
+  switch (op.kind) {
+    case OpKind::wait:
+      return inside.of(std::max(from, run.times.on_the_wire[static_cast<std::size_t>(op.index)]),
+                       to);
+    case OpKind::ask: {
+      const EngineQuestion& question = run.job.engine.questions[static_cast<std::size_t>(op.index)];
+      return inside.of(from, from + question.there) + inside.of(to - question.back, to);
+    }
+    case OpKind::send:
+    case OpKind::stream:
+      return inside.of(from, to);
+    case OpKind::compute:
+    case OpKind::arrive:
+      break;
+  }
+  return 0;
+}
+
 // What a device does between two moments.
-SimulatedStage looked_at(const Run& run, std::size_t index, double start, double end) {
+SimulatedStage looked_at(const Run& run, std::size_t index, const Moments& window) {
   const PlanProcess& process = run.job.processes[index];
   SimulatedStage row;
   row.virtual_worker = process.virtual_worker;
@@ -118,40 +150,19 @@ SimulatedStage looked_at(const Run& run, std::size_t index, double start, double
   row.replica = process.replica;
   row.device = process.device;
   double wire = 0;
-  const auto inside = [&](double from, double to) {
-    return std::max(0.0, std::min(to, end) - std::max(from, start));
-  };
   const EngineJob& job = run.job.engine;
   const auto first = static_cast<std::size_t>(job.first_op(static_cast<int>(index)));
   double to = 0;
   for (std::size_t i = first; i < static_cast<std::size_t>(job.end[index]); ++i) {
     const double from = to;
     to = run.times.end[i];
-    if (to == from || to < start || from > end) continue;
-    const Op& op = job.ops[i];
-    switch (op.kind) {
-      case OpKind::compute:
-        row.busy_seconds += inside(from, to);
-        break;
-      case OpKind::wait:
-        wire +=
-            inside(std::max(from, run.times.on_the_wire[static_cast<std::size_t>(op.index)]), to);
-        break;
-      case OpKind::ask: {
-        const EngineQuestion& question = job.questions[static_cast<std::size_t>(op.index)];
-        wire += inside(from, from + question.there) + inside(to - question.back, to);
-        break;
-      }
-      case OpKind::send:
-      case OpKind::stream:
-        wire += inside(from, to);
-        break;
-      case OpKind::arrive:
-        break;
-    }
+    if (to == from || to < window.start || from > window.end) continue;
+    if (job.ops[i].kind == OpKind::compute) row.busy_seconds += window.of(from, to);
+    wire += wire_seconds(run, i, from, window);
   }
-  row.busy = row.busy_seconds / (end - start);
-  row.communication = wire / (end - start);
+  const double seconds = window.end - window.start;
+  row.busy = row.busy_seconds / seconds;
+  row.communication = wire / seconds;
   row.bubble = std::max(0.0, 1 - row.busy - row.communication);
   return row;
 }
@@ -167,14 +178,47 @@ std::vector<SimulatedEvent> events_of(const Run& run) {
                                                                   : run.job.engine.end[p]);
       if (first == end) continue;  // nothing to do in this plan
       const auto process = static_cast<int>(p);
-      events.push_back({process, run.job.recorded[at],
-                        run.times.start(run.job.engine, process, run.job.first_op[at]),
-                        run.times.end[end - 1]});
+      SimulatedEvent event{process, run.job.recorded[at],
+                           run.times.start(run.job.engine, process, run.job.first_op[at]),
+                           run.times.end[end - 1]};
+      double from = event.start;
+      for (std::size_t i = first; i < end; from = run.times.end[i], ++i) {
+        const double to = run.times.end[i];
+        if (run.job.engine.ops[i].kind == OpKind::compute) event.busy += to - from;
+        event.wire += wire_seconds(run, i, from, {from, to});
+      }
+      events.push_back(event);
     }
   }
   std::stable_sort(events.begin(), events.end(),
                    [](const auto& a, const auto& b) { return a.start < b.start; });
   return events;
+}
+
+std::vector<double> completed(const Run& run) {
+  std::vector<double> times;
+  for (const int signal : run.job.complete) {
+    times.push_back(signal < 0 ? 0 : run.times.fired[static_cast<std::size_t>(signal)]);
+  }
+  return times;
+}
+
+std::vector<std::vector<double>> decided_gates(const Run& run) {
+  std::vector<std::vector<double>> gates;
+  for (const std::vector<GateMark>& of : run.job.gates) {
+    std::vector<double>& times = gates.emplace_back();
+    for (const GateMark& mark : of) {
+      const EngineJob& job = run.job.engine;
+      double decided = run.times.start(job, mark.process, mark.op) + mark.there;
+      const Op& op = job.ops[static_cast<std::size_t>(mark.op)];
+      if (op.kind == OpKind::ask) {
+        const int signal = job.questions[static_cast<std::size_t>(op.index)].signal;
+        decided = std::max(decided, run.times.fired[static_cast<std::size_t>(signal)]);
+      }
+      times.push_back(decided);
+    }
+  }
+  return gates;
 }
 
 Simulation measure(const Run& run, const Window& window, const Plan& plan, const System& system,
@@ -215,9 +259,12 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
       start = window.begin == 0 ? 0 : run.at(marks, p, window.begin - 1);
       end = run.at(marks, p, window.end - 1);
     }
-    result.stages.push_back(looked_at(run, p, start, end));
+    result.stages.push_back(looked_at(run, p, {start, end}));
   }
-  if (request.keep_events) result.events = events_of(run);
+  if (!request.keep_events) return result;
+  result.events = events_of(run);
+  result.complete = completed(run);
+  result.gates = decided_gates(run);
   return result;
 }
 

@@ -18,7 +18,9 @@
 // devices go one after the other, and so do, over emulated links, those between one server and
 // other nodes. A wave counts when all its stages' parts are in. The gate before the last minibatch
 // of wave w waits for wave w - 1 - D of every virtual worker (and asks: one latency there and
-// back); the snapshot, asked for ahead, leaves as soon as it is complete, front stages first.
+// back); the snapshot, asked for ahead, leaves as soon as it is complete, front stages first. With
+// pull = "newest" its label is what is complete at the moment of the answer, and the stages ask for
+// it when they know that.
 namespace hetpipe {
 
 struct SimulationRequest {
@@ -49,6 +51,8 @@ struct SimulatedEvent {
   Action action;
   double start = 0;
   double end = 0;
+  double busy = 0;  // s of these, computing
+  double wire = 0;  // s of these, waiting while what is waited for is on the wire
 };
 
 struct Simulation {
@@ -61,6 +65,10 @@ struct Simulation {
   std::int64_t rates = 0;              // of messages on shared links that were worked out
   std::vector<SimulatedStage> stages;  // by virtual worker, stage, replica
   std::vector<SimulatedEvent> events;  // where they were asked for, in order of their starts
+  // Where events were asked for, of parameter servers: [label] when all waves below it are in; and,
+  // where the label is the newest there is, [virtual worker][wave - 1] when its gate was decided.
+  std::vector<double> complete;
+  std::vector<std::vector<double>> gates;
 };
 
 // UserError if the plan does not match cluster or profile. TooManyRates (engine.h) if most_rates do

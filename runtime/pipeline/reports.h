@@ -97,6 +97,8 @@ struct ActionRecord {
   Label label = 0;         // version: the snapshot that the weights rest on ...
   Minibatch visible = 0;   // ... and own updates in them, 0 ... visible-1
   std::int64_t bytes = 0;  // sent or received
+  int chunk = 0;
+  Payload payload = Payload::activations;  // of S and V
 };
 
 }  // namespace hetpipe

@@ -143,7 +143,9 @@ void Worker::record(const Action& action, std::int64_t start_ns, std::int64_t by
                       action.micro,
                       label,
                       rules_.visible_updates(action.minibatch),
-                      bytes};
+                      bytes,
+                      action.chunk,
+                      action.payload};
   ahead_.then([this, record, on_device = ahead_.action()]() mutable {
     if (ahead_.is_ahead() && on_device->end_ns > 0) {
       record.start_ns = on_device->start_ns;

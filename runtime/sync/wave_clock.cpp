@@ -34,6 +34,10 @@ std::optional<Label> WaveClock::decide_gate(VirtualWorkerId vw, Wave wave) const
   ensure(wave > rules_.first_wave && wave < rules_.end_wave(vw), "no such gate");
   const Wave global = global_clock();
   if (global < rules_.bound_label(wave)) return std::nullopt;
+  if (rules_.granted) {
+    const Label label = std::clamp(rules_.granted(vw, wave), rules_.bound_label(wave), wave);
+    return global >= label ? std::optional(label) : std::nullopt;
+  }
   return rules_.pull == PullRule::bound ? rules_.bound_label(wave) : std::min(global, wave);
 }
 

@@ -48,7 +48,7 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
     return rules;
   }
   rules.distance = job.plan.server->clock_distance;
-  rules.pull = job.plan.server->pull == "newest" ? PullRule::newest : PullRule::bound;
+  rules.pull = job.plan.server->pulls_newest() ? PullRule::newest : PullRule::bound;
   if (!traits(system.sync).bounded) {
     rules.distance = kUnbounded;
     rules.pull = PullRule::newest;

@@ -57,12 +57,25 @@ constexpr auto fields_of(Type<StartingPoint>) {
                 &StartingPoint::origin_consumed, &StartingPoint::origin_counts>;
 }
 
+// Of a run whose clock is simulated: what its times are simulated of.
+struct SimulatedTime {
+  Plan plan;
+  Cluster cluster;
+  Profile profile;
+  std::string of;  // the file of another plan than the run's; empty: its own
+};
+constexpr auto fields_of(Type<SimulatedTime>) {
+  return fields<&SimulatedTime::plan, &SimulatedTime::cluster, &SimulatedTime::profile,
+                &SimulatedTime::of>;
+}
+
 // One training, the same value on every rank.
 struct TrainJob {
   Plan plan;
   std::optional<Cluster> cluster;  // without it nothing is emulated
   bool on_allocation = false;      // its nodes are the hosts of the ranks, some may have no role
   std::optional<Profile> profile;  // of the model, where devices are emulated
+  std::optional<SimulatedTime> time{};  // absent: real arithmetic in real time
 
   ModelChoice model;
   Shape sample;  // (H, W, C)
@@ -100,10 +113,13 @@ struct TrainJob {
   std::uint64_t build = 0;        // hash of the program: such a continuation needs the same,
   std::uint64_t recipe = 0;       // and of the options that training follows
   std::string trace_folder;       // empty: no trace
+
+  // Devices and links are slowed down to those of the cluster.
+  bool emulates() const { return cluster && !time; }
 };
 constexpr auto fields_of(Type<TrainJob>) {
   return fields<
-      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile, &TrainJob::time,
       &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::vocabulary,
       &TrainJob::class_names, &TrainJob::dataset_size, &TrainJob::test_size,
       &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint, &TrainJob::optimizer,

@@ -71,7 +71,7 @@ std::set<std::pair<Rank, Rank>> path_pairs(const TrainValues& values, const Role
 PathChoice candidate(const TrainJob& job, const RankSetting& setting, Rank a, Rank b) {
   const PathChoice choice = choose_path(setting.ends[at(a.value)], setting.ends[at(b.value)],
                                         path_named(job.transport_path));
-  if (choice.kind == PathKind::staged || !job.cluster) return choice;
+  if (choice.kind == PathKind::staged || !job.emulates()) return choice;
   const LinkTable links = make_link_table(*job.cluster, setting.roles);
   if (links.link(a, b) || links.link(b, a)) return {PathKind::staged, "their link is emulated"};
   return choice;

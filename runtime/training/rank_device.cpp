@@ -48,7 +48,7 @@ bool is_another_card(const CatalogueEntry& kind, const RankDevice& device) {
 
 RankDevice decide_device(const TrainJob& job, const Role::Worker& worker, const GpuPlace& place,
                          const VisibleGpus& seen) {
-  const bool emulated = job.cluster && job.cluster->emulated();
+  const bool emulated = job.time || (job.cluster && job.cluster->emulated());
   const bool to_the_cpu = pace_of_cpu(job, worker.device);
   if (job.device == "cuda" || (job.device == "auto" && !to_the_cpu && !seen.gpus.empty())) {
     if (seen.gpus.empty()) throw SystemError("device cuda: " + seen.why_none);
@@ -82,7 +82,7 @@ std::string left_to_the_cpu(const std::vector<RankDevice>& devices) {
 
 std::string cards_of_other_kinds(const TrainJob& job, const Roles& roles,
                                  const std::vector<RankDevice>& devices) {
-  if (!job.cluster) return "";
+  if (!job.cluster || job.time) return "";
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> ranks_of;
   for (std::size_t r = 0; r < devices.size(); ++r) {
     if (!roles.of_rank[r].worker || devices[r].card.empty()) continue;
@@ -106,7 +106,7 @@ std::string cards_of_other_kinds(const TrainJob& job, const Roles& roles,
 
 std::string not_as_planned(const TrainJob& job, const Roles& roles,
                            const std::vector<RankDevice>& devices) {
-  if (job.cluster && job.cluster->emulated()) return "";
+  if (job.time || (job.cluster && job.cluster->emulated())) return "";
   std::map<std::pair<Precision, Precision>, std::vector<std::string>> ranks_of;
   for (std::size_t r = 0; r < devices.size(); ++r) {
     if (!roles.of_rank[r].worker) continue;

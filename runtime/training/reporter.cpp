@@ -63,7 +63,8 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
     const RankReport& report = outcome_.ranks.emplace_back(rank.report);
     outcome_.evaluation_seconds = std::max(outcome_.evaluation_seconds, report.evaluate_seconds);
     --ranks_left_;
-    outcome_.seconds = seconds_between(start_ns_, now_ns());
+    outcome_.seconds = job_.time ? std::max(outcome_.seconds, report.total_seconds)
+                                 : seconds_between(start_ns_, now_ns());
   });
   service.on<CheckpointWritten>([this](Rank, const CheckpointWritten& written) {
     outcome_.checkpoint = written.path;

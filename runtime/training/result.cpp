@@ -94,6 +94,8 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
             {"seed", job.seed},
             {"optimizer", job.optimizer.name},
             {"learning_rate", job.optimizer.learning_rate},
+            {"clock", job.time ? "simulated" : "real"},
+            {"time_of", nullptr},
             {"ema", nullptr},
             {"dataset_size", job.dataset_size},
             {"start_samples", job.start.consumed},
@@ -109,6 +111,7 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
             {"staleness", {{"min", outcome.staleness_min}, {"max", outcome.staleness_max}}},
             {"checkpoint", outcome.checkpoint}};
   if (job.plan.predicted) json["predicted_throughput"] = job.plan.predicted->throughput;
+  if (job.time && !job.time->of.empty()) json["time_of"] = job.time->of;
   if (job.optimizer.ema > 0) json["ema"] = job.optimizer.ema;
   if (outcome.target) json["time_to_target"] = outcome.target->seconds;
   json["evaluations"] = Json::array();

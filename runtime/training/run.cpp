@@ -16,6 +16,7 @@
 #include "runtime/training/messages.h"
 #include "runtime/training/paths.h"
 #include "runtime/training/server.h"
+#include "runtime/training/simulated_time.h"
 #include "runtime/training/stop.h"
 #include "runtime/training/values.h"
 #include "runtime/training/worker_role.h"
@@ -56,7 +57,7 @@ std::vector<bool> reach_of_servers(const TrainValues& values, const RankSetting&
   const int ranks = setting.transport.ranks();
   if (!has_waves(values.job.plan)) return {};
   const LinkTable links =
-      values.job.cluster ? make_link_table(*values.job.cluster, roles) : LinkTable();
+      values.job.emulates() ? make_link_table(*values.job.cluster, roles) : LinkTable();
   const Rank self = setting.transport.rank();
   const auto pushes = [&](Rank rank) {
     return roles.of_rank[at(rank.value)].worker && setting.ends[at(rank.value)].host_memory;
@@ -69,7 +70,7 @@ std::vector<bool> reach_of_servers(const TrainValues& values, const RankSetting&
     const Rank other{r};
     const bool exchange = (pushes(self) && serves(other)) || (serves(self) && pushes(other));
     const bool emulated =
-        values.job.cluster && (links.link(self, other) || links.link(other, self));
+        values.job.emulates() && (links.link(self, other) || links.link(other, self));
     reach[at(r)] = reach[at(r)] && exchange && !emulated;
   }
   return reach;
@@ -89,6 +90,7 @@ std::vector<SlowRanks::Place> places_of(const RankSetting& setting) {
 RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   set_pieces(setting);
   TrainValues values(job);
+  if (setting.timeline) grant_by(*setting.timeline, values.rules);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
   RankService service(setting.transport, job.timeout_seconds, setting.watchers);
@@ -99,7 +101,8 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   service.on<RunOver>([&over](Rank, const RunOver& message) { over = message.code; });
   ClockComparison clocks(service);
   const auto note_clock = [&] {
-    const ClockEstimate estimate = clocks.compare();
+    const ClockEstimate compared = clocks.compare();
+    const ClockEstimate estimate = setting.timeline ? ClockEstimate{} : compared;  // one clock
     if (trace) keep_training(setting.log, [&] { trace->set_clock(estimate); });
   };
   std::unique_ptr<Reporter> reporter;
@@ -170,7 +173,7 @@ RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData&
                         const std::function<std::optional<int>()>& stop_wanted,
                         const std::string& plan_cache) {
   auto transports = make_threads_transports(static_cast<int>(roles.of_rank.size()));
-  if (job.cluster) {
+  if (job.emulates()) {
     const LinkTable links = make_link_table(*job.cluster, roles);
     const auto clock = LinkClock::in_process(links.resources);
     for (auto& transport : transports) transport->emulate_links(links, clock);
@@ -192,13 +195,14 @@ RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData&
   std::mutex mutex;
   std::exception_ptr failure;
   RunEnd end;
+  const std::shared_ptr<const Timeline> timeline = make_timeline(job);
   std::vector<std::thread> threads;
   for (auto& transport : transports) {
     threads.emplace_back([&] {
       try {
         const Watchers watchers{&recorders[at(transport->rank().value)], nullptr, states};
         RunEnd mine = run_rank(job, {*transport, roles, open_data, host, devices, ends, log,
-                                     stop_wanted, plan_cache, watchers});
+                                     stop_wanted, plan_cache, watchers, timeline});
         if (transport->rank() == Rank{0}) end = std::move(mine);
       } catch (...) {
         {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "partitioner/simulator/timeline.h"
 #include "runtime/training/job.h"
 #include "runtime/training/rank_device.h"
 #include "runtime/training/reporter.h"
@@ -29,6 +31,7 @@ struct RankSetting {
   std::function<std::optional<int>()> stop_wanted{};  // the signal that asks to stop, if one came
   std::string plan_cache{};  // file in which a GPU keeps its execution plans; empty: nowhere
   Watchers watchers{};
+  std::shared_ptr<const Timeline> timeline{};  // of the job, where its clock is simulated
 };
 
 // How a rank's part ended.

@@ -50,8 +50,9 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     return std::tuple(a.virtual_worker, a.stage, a.replica) <
            std::tuple(b.virtual_worker, b.stage, b.replica);
   });
-  Table table({"vw", "stage", "device", "F ms pred / meas", "B ms pred / meas", "compute %",
-               "bubble %", "transfer %", "sync %", "other %", "peak memory", "overruns"});
+  const std::string of = job.time ? " ms pred / sim" : " ms pred / meas";
+  Table table({"vw", "stage", "device", "F" + of, "B" + of, "compute %", "bubble %", "transfer %",
+               "sync %", "other %", "peak memory", "overruns"});
   std::int64_t actions = 0;
   std::int64_t overruns = 0;
   double overrun_seconds = 0;
@@ -87,12 +88,20 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     transfer += r.transfer_seconds;
     server += r.server_wait_seconds;
   }
-  std::string text =
-      "\nsummary: per stage, predicted against measured, without evaluation\n" + table.text("  ");
+  std::string text = "\nsummary: per stage, predicted against measured, without evaluation\n";
+  if (job.time) {
+    text = "\nsummary: times are simulated" +
+           (job.time->of.empty()
+                ? std::string()
+                : ", of plan " + job.time->of + " (model " + job.time->profile.model + ")") +
+           ", not measured; per stage, without evaluation\n";
+  }
+  text += table.text("  ");
 
   const double throughput = outcome.throughput();
   text += format("throughput: %.0f samples/s", throughput);
-  if (job.plan.predicted && job.plan.predicted->throughput > 0) {
+  const bool of_another = job.time && !job.time->of.empty();
+  if (!of_another && job.plan.predicted && job.plan.predicted->throughput > 0) {
     text += format(" (predicted %.0f: %+.1f %%)", job.plan.predicted->throughput,
                    100 * (throughput / job.plan.predicted->throughput - 1));
   }

@@ -19,6 +19,7 @@
 #include "runtime/sync/server_client.h"
 #include "runtime/training/groups.h"
 #include "runtime/training/messages.h"
+#include "runtime/training/simulated_time.h"
 #include "runtime/training/test_batches.h"
 #include "runtime/transport/device_transport.h"
 
@@ -48,7 +49,7 @@ WeightPolicy policy_for(const Plan& plan, const PlanVirtualWorker& vw, StageId s
 
 std::vector<StagePace> paces_of(const TrainJob& job, const Role::Worker& role) {
   std::vector<StagePace> paces(role.stages.size());
-  if (!job.cluster || !job.cluster->kind_of(role.device).emulate) return paces;
+  if (!job.emulates() || !job.cluster->kind_of(role.device).emulate) return paces;
   CostTable costs(*job.cluster, *job.profile);
   const WorkerTimes times = worker_times(job.plan, role.virtual_worker, costs);
   for (std::size_t c = 0; c < role.stages.size(); ++c) {
@@ -97,10 +98,11 @@ Built build(const TrainValues& common, const Role::Worker& role, const RankDevic
   const TrainJob& job = common.job;
   Built built;
   built.device = make_device(device.name, job.threads, {device.gpu, device.precision, plan_cache});
-  if (job.cluster && job.cluster->kind_of(role.device).emulate) {
+  if (job.cluster && (job.time || job.cluster->kind_of(role.device).emulate)) {
     const DeviceKind& kind = job.cluster->kind_of(role.device);
-    built.device->memory().set_budget(static_cast<std::size_t>(kind.memory * kind.gpus),
-                                      to_string(role.device) + " (" + kind.name + ", emulated)");
+    built.device->memory().set_budget(
+        static_cast<std::size_t>(kind.memory * kind.gpus),
+        to_string(role.device) + " (" + kind.name + (job.time ? ", simulated)" : ", emulated)"));
   }
   built.stream = built.device->make_stream();
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(role.virtual_worker.value)];
@@ -279,7 +281,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     setup.recompute.push_back(recomputes(vw.stages[at(id.value)], system.weights));
   }
   setup.paces = paces_of(job, role);
-  const bool emulated = job.cluster && job.cluster->kind_of(role.device).emulate;
+  const bool emulated = job.emulates() && job.cluster->kind_of(role.device).emulate;
   setup.run_ahead = emulated || built.device->host_memory() ? 1 : job.run_ahead;
   if (setup.run_ahead > 1) service.set_alertness(Alertness::close);
   setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
@@ -312,19 +314,25 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     if (pace.forward <= 0) return 0.0;
     return pace.forward * static_cast<double>(samples) / static_cast<double>(pace.samples);
   };
-  setup.wave_done = [&service](const WaveReport& report) {
+  std::optional<SimulatedRank> simulated;
+  if (setting.timeline) simulated.emplace(*setting.timeline, common.rules, role);
+  setup.wave_done = [&service, &simulated](WaveReport report) {
+    if (simulated) simulated->put_into(report);
     service.send(kReporter, WaveDone{report});
   };
   setup.evaluated = [&service](const EvaluationReport& report) {
     service.send(kReporter, LabelEvaluated{report});
   };
   if (company.trace != nullptr) {
-    setup.record = [&, trace = company.trace](const ActionRecord& record) {
+    setup.record = [&, trace = company.trace](ActionRecord record) {
+      if (simulated) simulated->put_into(record);
       keep_training(setting.log, [&] {
         trace->record({.start_ns = record.start_ns,
                        .end_ns = record.end_ns,
                        .kind = static_cast<char>(record.kind),
                        .minibatch = record.minibatch,
+                       .micro_batch = record.micro,
+                       .chunk = record.chunk,
                        .version = record.label,
                        .bytes = record.bytes,
                        .samples = common.sampler.samples(worker, record.minibatch).count});
@@ -336,9 +344,10 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     setup.started = [&company](Minibatch p) { company.reporter->started(p); };
   }
 
-  const RankReport report = Worker(setup, common.rules, built.chunks, *weights, optimizer,
-                                   built.start.statistics, *synchronizer, *transport, service)
-                                .run();
+  RankReport report = Worker(setup, common.rules, built.chunks, *weights, optimizer,
+                             built.start.statistics, *synchronizer, *transport, service)
+                          .run();
+  if (simulated) simulated->put_into(report);
   service.send(kReporter, RankDone{report});
   service.wait_for_others(
       [&] { return transport->idle(); },

@@ -319,6 +319,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   if (!training_.paces.empty()) {
     job.cluster = make_cluster(training_);
     job.profile = make_profile(training_, model_);
+    if (training_.simulated) job.time = SimulatedTime{job.plan, *job.cluster, *job.profile, ""};
   }
   check_plan(job.plan, "plan", nullptr, model_.layer_count());
   Problems problems;

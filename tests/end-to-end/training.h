@@ -69,6 +69,7 @@ struct Training {
   std::optional<double> target_accuracy{};
   // Modelled seconds of a minibatch on each stage of a worker; empty: nothing is emulated.
   std::vector<double> paces{};
+  bool simulated = false;  // the clock, in place of emulation
 };
 
 // What is in a checkpoint, flat, in the order of the whole model's layouts.

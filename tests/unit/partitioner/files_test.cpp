@@ -301,7 +301,7 @@ TEST(PlanFile, AHandWrittenPlanReads) {
   EXPECT_EQ(p.minibatch_of(VirtualWorkerId{1}), 16);
   EXPECT_EQ(p.worker_ranks(), 4);
   EXPECT_EQ(p.server_ranks(), 1);
-  EXPECT_EQ(p.server->pull, "newest");
+  EXPECT_EQ(p.server->pull.value_or(""), "newest");
   EXPECT_FALSE(p.predicted);
   EXPECT_EQ(parse_plan(to_toml(p), "again"), p);
 }

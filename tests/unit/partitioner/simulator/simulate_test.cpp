@@ -109,7 +109,8 @@ TEST(Simulate, TheGateKeepsVirtualWorkersTogether) {
 
 // Waves of one at D = 0 show the whole round trip: push 1 + 2 s (2000 bytes of parameters), then
 // the snapshot that was asked for ahead, 1 + 2 s. At D = 1 both hide behind the next minibatch and
-// the gate's question and answer are left, one latency each.
+// the gate's question and answer are left, one latency each; the newest snapshot is asked for with
+// its own question behind that.
 TEST(Simulate, PushAndPullTakeTheirLink) {
   Cluster c = test::cluster_of({{"a"}, {}}, 1'000'000'000);
   c.inter_node = {1000, 1, false};
@@ -117,7 +118,10 @@ TEST(Simulate, PushAndPullTakeTheirLink) {
   plan.server = server_on("n1", 0);
   EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 3 + 3, 1e-9);
   plan.server->clock_distance = 1;
+  plan.server->pull = "bound";
   EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 2, 1e-9);
+  plan.server->pull = "newest";
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 2 + 1 + 3, 1e-9);
 }
 
 // Two virtual workers push 2 s each through the server's one interface, and pull as long. They

@@ -10,6 +10,7 @@
 
 #include "../cases.h"
 #include "partitioner/simulator/simulate.h"
+#include "partitioner/simulator/timeline.h"
 
 // Wave synchronous parallel on unequal virtual workers, against a recurrence written down from its
 // rules (arXiv 2005.14038; docs/wsp.md) without schedules, engine or routes.
@@ -18,8 +19,9 @@ namespace waves_test {
 
 // Links have a latency and no end of bandwidth, so that nobody waits for anybody's bytes.
 struct Case {
-  int in_flight = 1;  // Nm
-  int distance = 0;   // D
+  int in_flight = 1;    // Nm
+  int distance = 0;     // D
+  bool newest = false;  // pull; else bound
   int waves = 1;
   int extra = 0;       // minibatches of a last wave that is not complete
   double latency = 0;  // s, of every link
@@ -32,6 +34,8 @@ struct Case {
 // When everything ends: F and B of [virtual worker][stage][minibatch].
 struct Ends {
   std::vector<std::vector<std::vector<double>>> forward, backward;
+  std::vector<std::vector<double>> decided;  // [virtual worker][wave]: the newest label of its gate
+  std::vector<double> complete;              // [label]
 };
 
 int held(int in_flight, int stages, int stage) {
@@ -61,9 +65,19 @@ void play_worker(const Case& c, std::size_t vw, const std::vector<double>& compl
         if (k > 0) start = std::max(start, forward[s - 1][p] + c.latency);
         // The gate before the last minibatch of a wave, not of the first one: all waves below
         // label w - D. Stage 0 asks there; every stage's part of the snapshot comes by itself.
+        // Where the label is the newest, a stage can ask for its part only when it knows it.
         const int wave = f / c.in_flight;
         const int label = wave - c.distance;
-        if (f % c.in_flight == c.in_flight - 1 && label > 0) {
+        const bool gate = f % c.in_flight == c.in_flight - 1;
+        if (gate && wave > 0 && c.newest && c.distance > 0) {
+          if (k == 0) {
+            const double in = label > 0 ? complete[static_cast<std::size_t>(label)] : 0;
+            const double decided = std::max(start + c.latency, in);
+            ends.decided[vw][static_cast<std::size_t>(wave)] = decided;
+            start = decided + c.latency;
+          }
+          start += 2 * c.latency;
+        } else if (gate && label > 0) {
           const double in = complete[static_cast<std::size_t>(label)];
           if (k == 0) start = std::max(start + c.latency, in) + c.latency;
           start = std::max(start, in + c.latency);
@@ -94,6 +108,7 @@ Ends recurrence(const Case& c) {
         stages.size(), std::vector<double>(static_cast<std::size_t>(c.minibatches()), 0));
     ends.forward.push_back(zeros);
     ends.backward.push_back(zeros);
+    ends.decided.emplace_back(static_cast<std::size_t>(c.waves) + 2, 0);
   }
   std::vector<double> complete(static_cast<std::size_t>(c.waves) + 2, 0);
   for (int pass = 0; pass <= c.waves + 1; ++pass) {
@@ -108,11 +123,18 @@ Ends recurrence(const Case& c) {
       }
     }
   }
+  ends.complete = complete;
   return ends;
 }
 
 // Every stage on a node and a kind of its own; two servers on two more.
-Simulation simulated(const Case& c) {
+struct Planned {
+  Plan plan;
+  Cluster cluster;
+  Profile profile;
+};
+
+Planned planned(const Case& c) {
   std::vector<std::vector<std::string>> nodes;
   std::map<std::string, double> seconds;
   int layers = 1;
@@ -137,17 +159,30 @@ Simulation simulated(const Case& c) {
   plan.server.emplace();
   plan.server->nodes = {"n" + std::to_string(nodes.size()), "n" + std::to_string(nodes.size() + 1)};
   plan.server->clock_distance = c.distance;
+  plan.server->pull = c.newest ? "newest" : "bound";
   nodes.insert(nodes.end(), 2, {});
   Cluster cluster = test::cluster_of(nodes, 1'000'000'000);
   cluster.inter_node = {1e30, c.latency, false};
   std::vector<std::string> kinds;
   for (const auto& [kind, s] : seconds) kinds.push_back(kind);
-  const Profile profile =
-      test::chain_of(layers, kinds, [&](const std::string& kind) { return seconds.at(kind); });
+  return {plan, cluster,
+          test::chain_of(layers, kinds, [&](const std::string& kind) { return seconds.at(kind); })};
+}
+
+Simulation simulated(const Case& c) {
+  const Planned of = planned(c);
   SimulationRequest request;
   request.minibatches = c.minibatches();
   request.keep_events = true;
-  return simulate(plan, cluster, profile, request);
+  return simulate(of.plan, of.cluster, of.profile, request);
+}
+
+// Of a gate with the newest label: what was complete when it was decided, the wave itself at most.
+Label newest_label(const Ends& ends, std::size_t vw, Wave wave) {
+  Label label = 0;
+  const double decided = ends.decided[vw][static_cast<std::size_t>(wave)];
+  while (label < wave && ends.complete[static_cast<std::size_t>(label) + 1] <= decided) ++label;
+  return label;
 }
 
 void expect_equal(const Case& c) {
@@ -168,6 +203,38 @@ void expect_equal(const Case& c) {
     ++compared;
   }
   ASSERT_EQ(compared, 2 * c.minibatches() * static_cast<int>(s.stages.size()));
+}
+
+// All spans and labels of the training.
+void expect_timeline(const Case& c) {
+  const Ends ends = recurrence(c);
+  const Planned of = planned(c);
+  const Timeline timeline(of.plan, of.cluster, of.profile, c.minibatches());
+  for (std::size_t vw = 0; vw < c.forward.size(); ++vw) {
+    const VirtualWorkerId id{static_cast<int>(vw)};
+    for (std::size_t k = 0; k < c.forward[vw].size(); ++k) {
+      const Timeline::Row& row = timeline.row(id, static_cast<int>(k), 0);
+      double total = 0;
+      for (Minibatch p = 0; p < c.minibatches(); ++p) {
+        const auto span = row.of({.kind = ActionKind::backward, .minibatch = p});
+        ASSERT_TRUE(span);
+        ASSERT_NEAR(span->end, ends.backward[vw][k][static_cast<std::size_t>(p)], 1e-9 * (1 + span->end));
+        const MinibatchTimes times = row.of(p);
+        EXPECT_NEAR(times.forward, c.forward[vw][k], 1e-12);
+        EXPECT_NEAR(times.backward, 2 * c.forward[vw][k], 1e-12);
+        total += times.forward + times.backward + times.update + times.transfer + times.bubble +
+                 times.server_wait;
+      }
+      ASSERT_NEAR(row.of(c.minibatches() - 1).end, total, 1e-9 * (1 + total));
+    }
+    for (Wave wave = 1; (wave + 1) * c.in_flight <= c.minibatches(); ++wave) {
+      const auto label = timeline.label(id, wave);
+      ASSERT_EQ(label.has_value(), c.newest && c.distance > 0);
+      if (label) {
+        ASSERT_EQ(*label, newest_label(ends, vw, wave)) << "gate " << wave;
+      }
+    }
+  }
 }
 
 // One stage each, 3 s and 9 s a minibatch, waves of two. The gate of wave w stands before minibatch
@@ -220,8 +287,30 @@ TEST(Waves, EqualTheRecurrenceOnRandomWorkers) {
       const double slow = 1 + below(3);
       for (std::size_t k = 0; k < depth; ++k) c.forward.back().push_back(slow * real(1));
     }
+    c.newest = (i / 4) % 2 == 1;
     expect_equal(c);
+    if (c.waves >= 2 && c.extra == 0) expect_timeline(c);
     if (HasFatalFailure()) FAIL() << "case " << i;
+  }
+}
+
+// A fast and a slow one far beyond what is simulated: the slow one sets the pace, and the fast one
+// stands at its bound.
+TEST(Waves, ALongTrainingRepeatsItsSteadyPart) {
+  Case c;
+  c.in_flight = 2;
+  c.distance = 3;
+  c.newest = true;
+  c.forward = {{1}, {3}};
+  const Planned of = planned(c);
+  constexpr Minibatch kMany = 3'000'000;
+  const Timeline timeline(of.plan, of.cluster, of.profile, kMany);
+  EXPECT_NEAR(timeline.seconds(), 9.0 * kMany, 1e-6 * kMany);
+  const Timeline::Row& fast = timeline.row(VirtualWorkerId{0}, 0, 0);
+  for (const Minibatch p : {Minibatch{1'000'000}, kMany / 2, kMany - 2}) {
+    EXPECT_NEAR(fast.of(p + 1).end - fast.of(p - 1).end, 18, 1e-6) << p;
+    EXPECT_EQ(timeline.label(VirtualWorkerId{0}, p / 2), p / 2 - 3);
+    EXPECT_EQ(timeline.label(VirtualWorkerId{1}, p / 2), p / 2);
   }
 }
 
