@@ -55,7 +55,9 @@ ServerRole::ServerRole(const TrainValues& values, std::optional<ShardId> shard, 
     stop_ = std::make_unique<StopCoordinator>(values.rules, run_ahead(values.job.plan), service);
   }
   if (!values.job.checkpoint_folder.empty()) {
-    checkpoints_ = std::make_unique<CheckpointRole>(values, service, log, trace);
+    // In simulated time a checkpoint takes none.
+    checkpoints_ =
+        std::make_unique<CheckpointRole>(values, service, log, values.job.time ? nullptr : trace);
   }
 }
 

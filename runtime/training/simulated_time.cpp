@@ -81,7 +81,10 @@ void SimulatedRank::put_into(RankReport& report) const {
   report.backward_seconds = total_.backward;
   report.update_seconds = total_.update;
   report.transfer_seconds = total_.transfer;
-  report.bubble_seconds = total_.bubble;
+  // A virtual worker may have a minibatch less than the simulation, which it would have begun.
+  const double known = total_.forward + total_.backward + total_.update + total_.transfer +
+                       total_.bubble + total_.server_wait;
+  report.bubble_seconds = total_.bubble + std::max(0.0, report.total_seconds - known);
   report.server_wait_seconds = total_.server_wait;
   report.evaluate_seconds = report.data_seconds = report.unfed_seconds = 0;
   report.paced_actions = report.overruns = 0;

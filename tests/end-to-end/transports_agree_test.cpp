@@ -74,6 +74,7 @@ devices = ["n1:1"]
 [parameter_server]
 nodes = ["n0", "n1"]
 clock_distance = %d
+pull = "bound"
 hosted = %s
 )";
 

@@ -123,13 +123,14 @@ const std::vector<ShapeRow>& rows() {
       {"other-cuts", "hetpipe", 5, true,
        waves(3) + worker + stage(0, 5, "n0:0") + stage(5, 7, "n1:0") + worker +
            stage(0, 2, "n0:1") + stage(2, 7, "n1:1") +
-           server("nodes = [\"n1\"]\nclock_distance = 1\n")},
+           server("nodes = [\"n1\"]\nclock_distance = 1\npull = \"bound\"\n")},
       {"one-worker", "hetpipe", 4, true,
        waves(3) + three + server("nodes = [\"n0\"]\nclock_distance = 0\n")},
       {"hosted-servers", "hetpipe", 3, true,
        waves(3) + worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0") + worker +
            stage(0, 7, "n0:1") +
-           server("nodes = [\"n0\", \"n1\"]\nhosted = true\nclock_distance = 1\n")},
+           server(
+               "nodes = [\"n0\", \"n1\"]\nhosted = true\nclock_distance = 1\npull = \"bound\"\n")},
       {"dapple", "dapple", 4, true,
        slices(2) + worker + stage(0, 3, "n0:0\", \"n0:1") + stage(3, 7, "n1:0") + worker +
            stage(0, 7, "n1:1")},
@@ -146,10 +147,12 @@ const std::vector<ShapeRow>& rows() {
       {"vanilla", "vanilla", 3, false, waves(3) + three},
       {"data-parallel", "data-parallel", 2, true,
        slices(1) + worker + stage(0, 7, "n0:0\", \"n1:0")},
-      {"ssp", "ssp", 3, true, waves(1) + single + server("nodes = [\"n0\"]\nclock_distance = 1\n")},
+      {"ssp", "ssp", 3, true,
+       waves(1) + single + server("nodes = [\"n0\"]\nclock_distance = 1\npull = \"bound\"\n")},
       {"asp", "asp", 3, false, waves(1) + single + server("nodes = [\"n0\"]\n")},
       {"predicted-waves", "spectrain", 5, false,
-       "sync = \"wsp\"\n" + waves(3) + two + server("nodes = [\"n0\"]\nclock_distance = 1\n")},
+       "sync = \"wsp\"\n" + waves(3) + two +
+           server("nodes = [\"n0\"]\nclock_distance = 1\npull = \"bound\"\n")},
   };
   return all;
 }

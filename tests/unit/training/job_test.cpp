@@ -352,6 +352,7 @@ latency = 1e-5
                                 .update = {},
                                 .output_bytes = {12, 24},
                                 .stash_bytes = {0, 8}}}};
+  job.time = SimulatedTime{job.plan, *job.cluster, *job.profile, "other.toml"};
   return job;
 }
 
@@ -368,6 +369,7 @@ TEST(TrainJob, TravelsWithWhatIsLeftOpen) {
   TrainJob job = full_job();
   job.cluster.reset();
   job.profile.reset();
+  job.time.reset();
   job.target_accuracy.reset();
   job.plan.precision.every.reset();
   job.sample = Shape{64};  // a text
