@@ -203,6 +203,11 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise("what suits the schedule"),
                       integer_option("micro-batches", "N", options.micro_batches, kMicroBatches,
                                      "Slices of a minibatch, pipelined one by one.")),
+          unset_means(otherwise("speed"),
+                      choice_option("shares", options.shares, {"speed", "equal"},
+                                    "How the devices of a replicated stage share a micro-batch: by "
+                                    "their speed, or equally, as in data parallelism with equal "
+                                    "devices.")),
           precision_option(options, given),
           unset_means(otherwise(usual.optimizer),
                       choice_option("optimizer", options.optimizer, optimizer_names(),
@@ -263,6 +268,7 @@ constexpr Settling kSettling[]{
     {"virtual-workers", is_given<&PlanningOptions::virtual_workers>},
     {"minibatch", is_given<&PlanningOptions::minibatch>},
     {"micro-batches", is_given<&PlanningOptions::micro_batches>},
+    {"shares", is_given<&PlanningOptions::shares>},
     {"servers", is_given<&PlanningOptions::servers>},
     {"placement", is_given<&PlanningOptions::placement>},
 };
@@ -306,6 +312,7 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.virtual_workers = options.virtual_workers;
   request.minibatch = options.minibatch;
   request.micro_batches = options.micro_batches;
+  request.equal_shares = options.shares == "equal";
   request.server_nodes = options.servers;
   request.schedule = options.schedule.value_or("");
   request.weights = options.weights.value_or("");

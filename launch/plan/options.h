@@ -25,6 +25,7 @@ struct PlanningOptions {
   std::optional<int> virtual_workers;
   std::optional<int> minibatch;
   std::optional<int> micro_batches;
+  std::optional<std::string> shares;
   std::optional<std::string> precision;
   std::vector<std::string> servers;
   std::optional<std::string> placement;

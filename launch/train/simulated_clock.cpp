@@ -2,6 +2,7 @@
 #include "launch/train/simulated_clock.h"
 
 #include "launch/command/said_of.h"
+#include "launch/plan/options.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
@@ -63,8 +64,10 @@ std::optional<SimulatedTime> simulated_time(const ClockOptions& options, const T
   }
   if (options.time_of) {
     time.of = *options.time_of;
-    time.profile = load_profile(*options.time_profile);
-    time.plan = load_plan(time.of, time.cluster, time.profile);
+    PlanningOptions planned;
+    planned.profile = options.time_profile;
+    time.plan = load_plan_of(time.of, planned);
+    time.profile = load_profile_of(planned, time.cluster, &time.plan);
     const std::string why_not = why_not_time_of(time.plan, job.plan);
     if (!why_not.empty()) {
       throw UserError(time.of, "cannot give this training its times: " + why_not +

@@ -38,6 +38,7 @@ struct PlanRequest {
   std::optional<int> virtual_workers;  // absent: what the policy forms
   std::optional<int> minibatch;        // absent: a measured batch, nearest to 32 samples
   std::optional<int> micro_batches;    // absent: what suits the planner; continuous schedules 1
+  bool equal_shares = false;           // of the replicas of a stage; else by their speed
   std::string schedule;                // these three replace parts of the system's row; empty: its
   std::string weights;
   std::string sync;

@@ -64,7 +64,7 @@ class StageShares {
   std::vector<LayerCosts> costs_;  // [kind]
 };
 
-// Fills the shares of each stage.
+// Fills the shares of each stage; equal ones, where those are asked for, stay open.
 void share_by_speed(const PlanRequest& request, Plan& plan);
 
 // The first device that has less memory than its stage's ledger needs: one sentence, without what

@@ -72,6 +72,7 @@ std::vector<int> StageShares::of(int first, int end, std::span<const int> kinds)
 }
 
 void share_by_speed(const PlanRequest& request, Plan& plan) {
+  if (request.equal_shares) return;
   for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
     std::optional<StageShares> shares;
     for (PlanStage& stage : plan.virtual_workers[v].stages) {
