@@ -1,139 +1,135 @@
 # SPDX-License-Identifier: Apache-2.0
-# The table rehearsal, sourced by benchmarks/run: the headline of HetPipe's paper on its testbed, scaled. Weights do not depend
-# on the time that a device takes, so learning rates are tried where nothing is slowed down, as many for every plan; the race
-# itself is run with the devices' slowdowns. SEEDS: of the race. A trial has one device of each kind and fewer plans.
+# The table rehearsal, sourced by benchmarks/run: the headline of HetPipe's paper, in simulated time (docs/simulated-time.md): a
+# small network learns, by the clock of VGG-19 and of ResNet-152 on the paper's testbed. Every plan has the same network, minibatch
+# of 32 for each device or virtual worker, and as many learning rates. SEEDS: of the race; MODEL, EPOCHS, TARGET: other ones. A trial
+# has fewer of all.
 
-# candidate NAME CANDIDATE OPTION...: plans with the options; it becomes plans/NAME.toml if it is predicted to be faster.
+# like PLAN MODEL LAYERS: a plan of the same structure for the model, its layers dealt out evenly.
+like() {
+  awk -v model="$2" -v n="$3" '
+    NR == FNR { if (/^\[\[virtual_worker\]\]/) ++w; if (/^\[\[virtual_worker.stage\]\]/) ++stages[w]; next }
+    /^\[predicted\]/ { exit }
+    /^predicted = / { next }
+    /^model = / { print "model = \"" model "\""; next }
+    /^\[\[virtual_worker\]\]/ { ++v; k = 0 }
+    /^layers = / { printf "layers = [%d, %d]\n", int(k * n / stages[v]), int((k + 1) * n / stages[v]); ++k; next }
+    { print }' "$1" "$1"
+}
+
+# candidate CLOCK NAME OPTION...: plans with the options; it becomes CLOCK's NAME if it is predicted to be faster.
 candidate() {
-  local of=$1 name=$2 predicted best
+  local clock=$1 name=$2 made=$work/candidate.toml predicted best
   shift 2
-  rm -f "$work/candidates/$name.toml"
-  "$build/bin/hetpipe" plan "${planned_from[@]}" "$@" --output "$work/candidates/$name.toml" > "$work/candidates/$name.log" 2>&1 || true
-  predicted=$(awk '/^throughput = / {printf "%.0f", $3}' "$work/candidates/$name.toml" 2> /dev/null || true)
-  echo "${name}: ${predicted:--}" >> "$work/candidates/names"
-  paste -sd ',' "$work/candidates/names" | sed 's/,/, /g' > "$work/candidates/list"
-  best=$(awk '/^throughput = / {printf "%.0f", $3}' "$work/plans/$of.toml" 2> /dev/null || true)
-  if [ -n "$predicted" ] && [ "$predicted" -gt "${best:-0}" ]; then cp "$work/candidates/$name.toml" "$work/plans/$of.toml"; fi
+  rm -f "$made"
+  "$build/bin/hetpipe" plan --cluster "$pool" --profile "$profiles/$clock.toml" "$@" --output "$made" > "$work/candidate.log" 2>&1 || return 0
+  predicted=$(awk '/^throughput = / {printf "%.1f", $3}' "$made")
+  best=$(cat "$work/clocks/$clock-$name.predicted" 2> /dev/null || echo 0)
+  echo "| $clock | $name | $* | $predicted |" >> "$work/candidates.md"
+  if awk -v a="$predicted" -v b="$best" 'BEGIN {exit !(a > b)}'; then
+    cp "$made" "$work/clocks/$clock-$name.toml"
+    echo "$predicted" > "$work/clocks/$clock-$name.predicted"
+  fi
 }
 
-# What the rehearsal is of. Samples of bsp: 10 for each device of bsp-12; in a trial 4.
-set_up_rehearsal() {
-  pool=cluster-configs/hetpipe-paper-scaled.toml data=fashion-mnist model=resnet-8 target=0.75
-  epochs=2 evaluations=20 servers=v,r,g,q options=()
-  names="bsp-12 bsp hetpipe-d0 hetpipe-d4"
-  bsp_minibatches="96 128" samples_each=10 devices_each=4
-  distances="0 4" policies="np ed hd" placements="default local" minibatches="4 8"
-  # As many for each, an order of magnitude wide.
-  rates=([bsp-12]="0.01 0.03 0.1" [bsp]="0.01 0.03 0.1" [hetpipe-d0]="0.003 0.01 0.03" [hetpipe-d4]="0.003 0.01 0.03")
-  [ $trial = yes ] || return 0
-  data=$work/data model=lenet target=0.01 evaluations=2 servers=v
-  names="bsp-12 hetpipe-d4"
-  bsp_minibatches=12 samples_each=4 devices_each=1
-  distances=4 policies=ed placements=default minibatches=4
-  rates=([bsp-12]=0.0001 [hetpipe-d4]=0.0001)
-  options=(--in-flight 2)
-  make_pictures "$data" 96 28
-  # Memory for messages however long they wait: the outcome of a trial must not depend on times.
-  sed -e 's/^devices = \["\([^"]*\)".*/devices = ["\1"]/; s/^memory = .*/memory = 1_000_000_000/; s/slowdown = [0-9.]*/slowdown = 2.0/' \
-    "$pool" > "$work/pool.toml"
-  pool=$work/pool.toml
+# race OUTPUT EPOCHS SEEDS PLAN@RATE...: trains the small network by each plan's clock.
+race() {
+  local output=$1 epochs=$2 seeds=$3 one name rate plans=() given=()
+  shift 3
+  for one; do
+    name=${one%@*} rate=${one#*@}
+    cp "$work/small/$name.toml" "$work/small/$one.toml"
+    plans+=("$work/small/$one.toml")
+    given+=(--learning-rate "$one=$rate" --of "$one:time-of=$work/clocks/$name.toml" --of "$one:time-profile=$profiles/${name%%-*}.toml")
+  done
+  "$build/bin/hetpipe" compare --cluster "$pool" --profile "$work/profile.toml" --data "$data" --plans "$(IFS=,; echo "${plans[*]}")" \
+    "${given[@]}" --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations $evaluations --clock simulated \
+    --output "$output" -- --transport threads --trace off > "$output.log" 2>&1 || [ $? = 4 ] || { tail -n 20 "$output.log" >&2; die "training failed"; } # 4: a rate is too high
 }
 
-# devices NODE...: all of them, as a plan names them.
-devices() {
-  local node i
-  for node; do
-    for ((i = 0; i < devices_each; i++)); do echo "\"$node:$i\""; done
-  done | paste -sd , | sed 's/,/, /g'
-}
+# reached RUN KEY: what the run had taken when it reached the target; empty if it did not.
+reached() { awk -F '[:,]' -v key="\"$2\"" '/"reached": true/ {inside = 1} inside && index($0, key) {print $2 + 0; exit}' "$1/result.json" 2> /dev/null || true; }
 
 run_rehearsal() {
   build_targets hetpipe
-  local pool data model target epochs evaluations servers options names bsp_minibatches samples_each devices_each distances policies
-  local placements minibatches name rate samples distance policy placement minibatch
-  local -A rates
-  set_up_rehearsal
-  [ -f "$work/profile.toml" ] || "$build/bin/hetpipe" profile --fresh --model "$model" --data "$data" --threads 1 --minibatch 4,8,16 \
-    --output "$work/profile.toml" > "$work/profile.log" 2>&1
-  local from=(--cluster "$pool" --profile "$work/profile.toml")
-  rm -rf "$work/plans" "$work/candidates"
-  mkdir -p "$work/plans" "$work/tries" "$work/candidates"
-  # Of each system the plan that the simulator finds fastest.
-  sed '/^plan_share/d' "$pool" > "$work/full.toml" # data parallelism has no messages that wait for links
-  local planned_from=(--cluster "$work/full.toml" --profile "$work/profile.toml")
-  for minibatch in $bsp_minibatches; do candidate bsp "bsp-$minibatch" --system data-parallel --minibatch $minibatch; done
-  planned_from=("${from[@]}")
-  for distance in $distances; do
-    for policy in $policies; do
-      for placement in $placements; do
-        for minibatch in $minibatches; do
-          candidate hetpipe-d$distance "$policy-$placement-minibatch-$minibatch-d$distance" --system hetpipe --policy $policy --placement $placement \
-            --minibatch $minibatch --servers $servers --scale mean --clock-distance $distance "${options[@]}"
+  local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} epochs=${EPOCHS:-5}
+  local target=${TARGET:-0.88} evaluations=10 clocks="vgg19 resnet152" distances="0 4 32" policies="ed hd" placements="default local"
+  local -A rates=([bsp]="0.01 0.03 0.1 0.3" [hetpipe]="0.0003 0.001 0.003 0.01")
+  local seeds clock distance policy placement name names=() tries rate best row samples layers
+  seeds=$(sized "${SEEDS:-1,2,3}" 1)
+  if [ $trial = yes ]; then
+    data=$work/data target=0.01 evaluations=1 epochs=1 clocks=vgg19 distances=4 policies=ed placements=local
+    rates=([bsp]=0.001 [hetpipe]=0.0001)
+    make_pictures "$data" 1024 28
+  fi
+  rm -rf "$work/clocks" "$work/small" "$work/candidates.md"
+  mkdir -p "$work/clocks" "$work/small"
+  "$build/bin/hetpipe" profile --estimate --model "$model" --data "$data" --output "$work/profile.toml" > "$work/profile.log" 2>&1
+  layers=$(grep -c '^\[\[layer\]\]' "$work/profile.toml")
+  for clock in $clocks; do
+    candidate "$clock" bsp --system data-parallel --shares equal
+    for distance in $distances; do
+      for policy in $policies; do
+        for placement in $placements; do
+          candidate "$clock" "d$distance" --system hetpipe --policy "$policy" --placement "$placement" --minibatch 32 --clock-distance "$distance"
         done
       done
+      names+=("$clock-d$distance")
     done
+    names+=("$clock-bsp")
   done
-  # On all devices that can hold the model, and on all: the first must run, the second must not.
-  sed -e "s/^devices = .*/devices = [$(devices v r q)]/; s/^minibatch = .*/minibatch = $((3 * devices_each * samples_each))/" \
-    -e '/^shares = /d; /^predicted = /d; /^\[predicted\]/,$d' "$work/candidates/bsp-${bsp_minibatches%% *}.toml" > "$work/plans/bsp-12.toml"
-  sed -e "s/^devices = .*/devices = [$(devices v r q g)]/; s/^minibatch = .*/minibatch = $((4 * devices_each * samples_each))/" \
-    "$work/plans/bsp-12.toml" > "$work/bsp-16.toml"
-  echo "ResNet-8 on Fashion-MNIST to $target test accuracy, sgd-momentum 0.9. bsp-12: data parallelism as in the paper, on the twelve"
-  echo "devices that can hold 10 samples' training, 10 each. bsp: on the devices and with the shares of 96 or 128 samples that are"
-  echo "predicted to be fastest. HetPipe: for each D, the fastest combination of allocation (np, ed, hd), placement (default, local)"
-  echo "and minibatch (4, 8), as predicted; the mean of the updates of virtual workers where the paper takes their sum."
-  echo "All sixteen: $("$build/bin/hetpipe" simulate "${from[@]}" --plan "$work/bsp-16.toml" 2>&1 | awk '/too much/ && !n++ {$1 = $1; print "`" $0 "`"}')."
+  for name in "${names[@]}"; do like "$work/clocks/$name.toml" "$model" "$layers" > "$work/small/$name.toml"; done
+  echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed, sgd-momentum 0.9, constant rates."
+  echo "bsp: all devices that hold 32 samples' training, 32 each, as in Horovod. d0, d4, d32: HetPipe with that D and virtual workers'"
+  echo "minibatches of 32; of the allocations ($policies) and placements ($placements) the one that is predicted to be fastest."
   echo
-  echo "Predicted by the simulator for the candidates, samples/s (-: does not fit): $(cat "$work/candidates/list")."
-  echo
-  echo "Predicted by \`hetpipe simulate\` for the race before anything was run:"
-  echo
-  echo "| plan | samples/s | devices |"
-  echo "|---|---|---|"
-  for name in $names; do
-    "$build/bin/hetpipe" simulate "${from[@]}" --plan "$work/plans/$name.toml" --json | awk -F '[:,]' '/"throughput"/ && !n++ {print $2}' > "$work/$name.predicted"
-    printf '| %s | %.1f | %d |\n' "$name" "$(cat "$work/$name.predicted")" "$(grep -o '"[a-z]*:[0-9]*"' "$work/plans/$name.toml" | sort -u | wc -l)"
-  done
-
-  sed -e 's/slowdown = [0-9.]*/slowdown = 1.0/; /^emulate = true/d; s/^bandwidth = .*/bandwidth = 100e9/' "$pool" > "$work/unslowed.toml"
-  local tries=() given=()
-  for name in $names; do
-    for rate in ${rates[$name]}; do
-      sed -e '/^predicted = /d; /^\[predicted\]/,$d' "$work/plans/$name.toml" > "$work/tries/$name@$rate.toml"
-      tries+=("$work/tries/$name@$rate.toml") given+=(--learning-rate "$name@$rate=$rate")
-    done
-  done
-  "$build/bin/hetpipe" compare --cluster "$work/unslowed.toml" --profile "$work/profile.toml" --data "$data" \
-    --plans "$(IFS=,; echo "${tries[*]}")" "${given[@]}" --seeds 1 --epochs 1 --target-accuracy $target --evaluations $evaluations \
-    --output "$work/tuning" -- --trace off > "$work/tuning.log" 2>&1 || [ $? = 4 ] || { tail -n 20 "$work/tuning.log" >&2; die "tuning failed"; } # 4: a rate is too high
-  echo
-  echo "Samples until the target by learning rate, seed 1 (-: not in an epoch); the race uses the best of each:"
-  echo
-  echo "| plan | samples, by rate | chosen | predicted, s |"
+  echo "| clock | plan | planned with | samples/s |"
   echo "|---|---|---|---|"
-  local best row taken=()
-  for name in $names; do
+  cat "$work/candidates.md"
+  echo
+  for name in "${names[@]}"; do
+    for rate in ${rates[$([ "${name#*-}" = bsp ] && echo bsp || echo hetpipe)]}; do tries+=("$name@$rate"); done
+  done
+  race "$work/tuning" "$epochs" 1 "${tries[@]}"
+  echo "Samples until the target by learning rate, seed 1 (-: not in $epochs epochs); the race uses the best of each:"
+  echo
+  echo "| plan | samples, by rate | chosen |"
+  echo "|---|---|---|"
+  local taken=()
+  for name in "${names[@]}"; do
     row="" best=""
-    for rate in ${rates[$name]}; do
-      samples=$(awk -F '[:,]' '/"reached": true/ {inside = 1} inside && /"samples"/ {print $2 + 0; exit}' "$work/tuning/runs/$name@$rate-seed-1/result.json" 2> /dev/null || true)
+    for rate in ${rates[$([ "${name#*-}" = bsp ] && echo bsp || echo hetpipe)]}; do
+      samples=$(reached "$work/tuning/runs/$name@$rate-seed-1" samples)
       row+="${row:+, }$rate: ${samples:--}"
       if [ -n "$samples" ] && { [ -z "$best" ] || [ "$samples" -lt "${best% *}" ]; }; then best="$samples $rate"; fi
     done
-    [ -n "$best" ] || die "no rate takes $name to $target"
-    taken+=(--learning-rate "$name=${best#* }")
-    echo "| $name | $row | ${best#* } | $(awk -v s="${best% *}" -v f="$(cat "$work/$name.predicted")" 'BEGIN {printf "%.1f", s / f}') |"
+    echo "| $name | $row | ${best#* } |"
+    [ -z "$best" ] || taken+=("$name@${best#* }")
   done
-
-  # One after another, all plans with a seed before the next seed.
-  local seeds
-  seeds=$(sized "${SEEDS:-1,2,3}" 1)
-  "$build/bin/hetpipe" compare "${from[@]}" --data "$data" --plans "$(for name in $names; do echo "$work/plans/$name.toml"; done | paste -sd ,)" \
-    "${taken[@]}" --seeds "$seeds" --epochs $epochs --target-accuracy $target --evaluations $evaluations --output "$work/race" -- --trace off \
-    > "$work/race.log" 2>&1 || { tail -n 20 "$work/race.log" >&2; die "the race failed"; }
+  race "$work/race" "$epochs" "$seeds" "${taken[@]}"
   echo
-  echo "The race, seeds $seeds; the time of evaluations (20 in an epoch) is not counted:"
+  echo "The race, seeds $seeds, in simulated time; ratio: of the time of that clock's bsp. It is the product of the other two:"
+  echo "samples until the target, and seconds for each sample, both as shares of those of bsp."
   echo
-  sed -n '/^|/p' "$work/race/compare.md"
-  echo
-  grep -h -E '^emulation' "$work"/race/runs/*.log | awk '{a += $2; b += $4} END {printf "Actions that this machine was too slow for: %d of %d.\n", a, b}'
+  echo "| plan | seconds to target, by seed | mean | samples to target, mean | ratio | of samples | of seconds per sample |"
+  echo "|---|---|---|---|---|---|---|"
+  for clock in $clocks; do
+    for name in "${taken[@]}"; do
+      [ "${name%%-*}" = "$clock" ] || continue
+      for seed in ${seeds//,/ }; do
+        echo "$name $(reached "$work/race/runs/$name-seed-$seed" seconds) $(reached "$work/race/runs/$name-seed-$seed" samples)"
+      done
+    done | awk -v clock="$clock" '
+      NF == 3 { if (!($1 in runs)) order[++n] = $1; ++runs[$1]; list[$1] = list[$1] (list[$1] == "" ? "" : ", ") sprintf("%.0f", $2); t[$1] += $2; s[$1] += $3 }
+      $1 ~ /-bsp@/ { bsp = $1 }
+      END {
+        for (i = 1; i <= n; ++i) {
+          name = order[i]; time = t[name] / runs[name]; samples = s[name] / runs[name]
+          printf "| %s | %s | %.0f | %.0f |", name, list[name], time, samples
+          if (bsp in runs) {
+            bt = t[bsp] / runs[bsp]; bs = s[bsp] / runs[bsp]
+            printf " %.2f | %.2f | %.2f |\n", time / bt, samples / bs, (time / samples) / (bt / bs)
+          } else print " - | - | - |"
+        }
+      }'
+  done
 }

@@ -87,5 +87,22 @@ TEST(DataParallelPlan, EqualToBruteForceOnRandomCases) {
   EXPECT_GT(unequal, 300);
 }
 
+// As Horovod: the same minibatch on every device, however fast it is.
+TEST(DataParallelPlan, SharesMayBeEqual) {
+  PlanRequest request;
+  request.system = "data-parallel";
+  request.cluster = test::cluster_of({{"a"}, {"b"}}, 1'000'000'000'000);
+  request.profile =
+      test::chain_of(3, {"a", "b"}, [](const auto& kind) { return kind == "a" ? 1.0 : 3.0; });
+  const Plan by_speed = plan_data_parallel(request);
+  EXPECT_EQ(by_speed.minibatch, 64);
+  EXPECT_EQ(by_speed.virtual_workers[0].stages[0].shares, (std::vector<int>{48, 16}));
+  request.equal_shares = true;
+  const Plan equal = plan_data_parallel(request);
+  EXPECT_EQ(equal.minibatch, 64);
+  EXPECT_EQ(samples_of_replicas(equal.virtual_workers[0].stages[0], 64),
+            (std::vector<int>{32, 32}));
+}
+
 }  // namespace data_parallel_test
 }  // namespace hetpipe
