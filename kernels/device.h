@@ -120,7 +120,8 @@ class Device {
   // Adam (Kingma & Ba 2015, algorithm 1; decay as L2 like g' = g + decay*w), step counts from 1:
   // delta = -(rate*m^/(sqrt(v^) + epsilon)). Decoupled (AdamW: arXiv 1711.05101, algorithm 2, with
   // the rate as its schedule multiplier): g' = g, and
-  // delta = -(rate*m^/(sqrt(v^) + epsilon) + (rate*decay)*w).
+  // delta = -(rate*m^/(sqrt(v^) + epsilon) + (rate*decay)*w). With nu below 1, nu*m^ + (1 - nu)*g'
+  // stands in place of m^ (quasi-hyperbolic: arXiv 1810.06801).
   virtual void adam(Stream& stream, float* delta, float* first, float* second,
                     const float* gradient, const float* weights, const AdamOptions& options,
                     std::int64_t step, std::int64_t count) = 0;

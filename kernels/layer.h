@@ -364,6 +364,9 @@ struct AdamOptions {
   float epsilon = 1e-8f;
   float weight_decay = 0;
   bool decoupled = false;  // decay is no part of the gradient: AdamW
+  // Of the first moment in the step, the rest is the gradient (QHAdam, arXiv 1810.06801, with its
+  // nu2 = 1); 1: Adam.
+  float nu = 1;
 };
 
 }  // namespace hetpipe

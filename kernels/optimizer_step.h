@@ -15,6 +15,13 @@ namespace hetpipe {
 struct AdamStep {
   float rate, beta1, beta2, rest1, rest2, bias1, bias2, epsilon, decay;
   bool decoupled;
+  float nu, rest_nu;
+
+  // What the step follows, of the first moment m and the gradient g.
+  HETPIPE_HOST_DEVICE float direction(float m, float g) const {
+    const float mean = m / bias1;
+    return nu == 1 ? mean : nu * mean + rest_nu * g;
+  }
 };
 
 // rest = 1 - beta; bias = 1 - beta^step, step counted from 1.
@@ -31,7 +38,9 @@ inline AdamStep adam_step(const AdamOptions& o, std::int64_t step) {
           static_cast<float>(1.0 - std::pow(beta2, t)),
           o.epsilon,
           o.weight_decay,
-          o.decoupled};
+          o.decoupled,
+          o.nu,
+          static_cast<float>(1.0 - static_cast<double>(o.nu))};
 }
 
 // What LAMB multiplies an update u of weights w by (arXiv 1904.00962, algorithm 2): rate |w|/|u|

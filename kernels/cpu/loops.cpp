@@ -78,7 +78,7 @@ HETPIPE_EVERY_WIDTH void adam(float* __restrict delta, float* __restrict first,
     const float v = s.beta2 * second[i] + s.rest2 * (g * g);
     first[i] = m;
     second[i] = v;
-    const float change = s.rate * (m / s.bias1) / (std::sqrt(v / s.bias2) + s.epsilon);
+    const float change = s.rate * s.direction(m, g) / (std::sqrt(v / s.bias2) + s.epsilon);
     delta[i] = -(s.decoupled ? change + shrink * weights[i] : change);
   }
 }

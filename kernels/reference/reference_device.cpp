@@ -91,7 +91,7 @@ class ReferenceDevice final : public HostDevice {
       const float g = s.decoupled ? gradient[i] : gradient[i] + s.decay * weights[i];
       first[i] = s.beta1 * first[i] + s.rest1 * g;
       second[i] = s.beta2 * second[i] + s.rest2 * (g * g);
-      const float mean = first[i] / s.bias1;
+      const float mean = s.direction(first[i], g);
       const float deviation = std::sqrt(second[i] / s.bias2);
       const float change = s.rate * mean / (deviation + s.epsilon);
       delta[i] = -(s.decoupled ? change + shrink * weights[i] : change);

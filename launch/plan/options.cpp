@@ -231,8 +231,10 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                                     "waves old (newest), or those of exactly D waves ago, the "
                                     "same in every run (bound).")),
           unset_means(otherwise(PlanServer{}.scale),
-                      choice_option("scale", options.scale, {"sum", "mean"},
-                                    "How the servers add the updates of virtual workers.")),
+                      choice_option("scale", options.scale, {"sum", "mean", "root"},
+                                    "How the servers add the updates of virtual workers: their "
+                                    "sum, their mean, or between the two, their sum over the "
+                                    "square root of their number (root).")),
           unset_means(otherwise("nodes without devices, or the first node"),
                       list_option("servers", "NODE,...", options.servers,
                                   "Nodes that each hold a shard of the parameters.")),

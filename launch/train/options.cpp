@@ -106,6 +106,10 @@ OptionGroup training_options(TrainOptions& options) {
                       reals_option("betas", "B1,B2", options.betas, {0, 1},
                                    "adam, adamw, lamb: how much of the moments of the gradient "
                                    "and of its square each step keeps.")),
+          unset_means("1", real_option("nu", "V", options.nu, {0, 1, true},
+                                       "adam, adamw, lamb: share of the first moment in each step, "
+                                       "the rest is the gradient itself (quasi-hyperbolic, "
+                                       "arXiv 1810.06801).")),
           unset_means("1e-08", real_option("epsilon", "E", options.epsilon, {1e-30, 1e6},
                                            "adam, adamw, lamb: what is added to the root of the "
                                            "second moment.")),

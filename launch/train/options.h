@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "launch/command/loss_options.h"
-#include "launch/command/sample_options.h"
 #include "launch/command/options.h"
+#include "launch/command/sample_options.h"
 #include "launch/plan/options.h"
 #include "launch/train/simulated_clock.h"
 #include "runtime/model/graph/import.h"
@@ -21,11 +21,11 @@ namespace hetpipe {
 
 struct TrainOptions {
   std::optional<std::string> recipe;  // name or file; what it says is in the options below
-  std::optional<std::string> plan;   // file; absent: planned at the start from `planning`
-  PlanningOptions planning;          // its cluster may be "slurm" or "ranks": see Ground
-  std::optional<std::string> pool;   // cluster file with their kinds and links
-  std::optional<std::string> model;  // absent: the plan's or the profile's
-  std::optional<std::string> init;   // file with its initial weights
+  std::optional<std::string> plan;    // file; absent: planned at the start from `planning`
+  PlanningOptions planning;           // its cluster may be "slurm" or "ranks": see Ground
+  std::optional<std::string> pool;    // cluster file with their kinds and links
+  std::optional<std::string> model;   // absent: the plan's or the profile's
+  std::optional<std::string> init;    // file with its initial weights
   bool init_partial = false;
   std::vector<std::string> freeze;   // patterns of layers that are not trained
   std::string shuffle = "epochs";    // or "none"
@@ -42,6 +42,7 @@ struct TrainOptions {
   double momentum = 0.9;
   bool nesterov = false;
   std::vector<double> betas;            // two, or none: 0.9 and 0.999
+  std::optional<double> nu;             // absent: 1
   std::optional<double> epsilon;        // absent: 1e-8
   std::optional<double> weight_decay;   // absent: OptimizerTraits::weight_decay
   std::optional<std::string> decay_of;  // absent: matrices if decay is decoupled, else all

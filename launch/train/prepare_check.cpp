@@ -56,6 +56,7 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
   };
   useless(options.nesterov && !traits.momentum, "--nesterov", "sgd-momentum");
   useless(!options.betas.empty() && !traits.moments, "--betas", "adam, adamw or lamb");
+  useless(options.nu.has_value() && !traits.moments, "--nu", "adam, adamw or lamb");
   useless(options.epsilon.has_value() && !traits.moments, "--epsilon", "adam, adamw or lamb");
   if (options.nesterov && traits.momentum && options.momentum == 0) {
     problems.add("--nesterov",

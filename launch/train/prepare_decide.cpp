@@ -104,6 +104,7 @@ OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan)
     optimizer.beta1 = options.betas[0];
     optimizer.beta2 = options.betas[1];
   }
+  optimizer.nu = options.nu.value_or(optimizer.nu);
   optimizer.epsilon = options.epsilon.value_or(optimizer.epsilon);
   optimizer.clipping = decide_clipping(options, plan);
   return optimizer;

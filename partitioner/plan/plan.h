@@ -52,7 +52,7 @@ struct PlanServer {
   int clock_distance = 0;             // D
   std::string placement = "default";  // or "local"
   std::optional<std::string> pull;    // "bound" or "newest"; absent: usual_pull(D)
-  std::string scale = "sum";          // or "mean"
+  std::string scale = "sum";          // or "mean", or "root": by the root of their number
   bool operator==(const PlanServer&) const = default;
 
   // Whether a gate grants what the servers have by then, rather than exactly the label D waves back

@@ -190,7 +190,7 @@ class PlanFile {
     const bool says_pull = reader.has("pull");
     const std::string pull = word(reader, "pull", {"bound", "newest"});
     if (says_pull) server.pull = pull;
-    server.scale = word(reader, "scale", {"sum", "mean"});
+    server.scale = word(reader, "scale", {"sum", "mean", "root"});
     reader.done();
     plan_.server = std::move(server);
   }

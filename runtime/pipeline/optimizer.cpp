@@ -101,7 +101,8 @@ AdamOptions Optimizer::adam(const Run& run, double rate) const {
           .beta2 = static_cast<float>(options_.beta2),
           .epsilon = static_cast<float>(options_.epsilon),
           .weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0.0f,
-          .decoupled = traits_.decoupled};
+          .decoupled = traits_.decoupled,
+          .nu = static_cast<float>(options_.nu)};
 }
 
 // Of these parameters.

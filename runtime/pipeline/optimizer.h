@@ -23,6 +23,7 @@ struct OptimizerOptions {
   bool nesterov = false;  // of sgd-momentum
   double beta1 = 0.9;     // of adam, adamw, lamb
   double beta2 = 0.999;
+  double nu = 1;  // of the momentum in the step, the rest is the gradient
   double epsilon = 1e-8;
   double weight_decay = 0;
   bool vectors_decay = true;    // parameters of one dimension as well: biases, norms
@@ -34,7 +35,7 @@ struct OptimizerOptions {
 constexpr auto fields_of(Type<OptimizerOptions>) {
   return fields<&OptimizerOptions::name, &OptimizerOptions::learning_rate,
                 &OptimizerOptions::momentum, &OptimizerOptions::nesterov, &OptimizerOptions::beta1,
-                &OptimizerOptions::beta2, &OptimizerOptions::epsilon,
+                &OptimizerOptions::beta2, &OptimizerOptions::nu, &OptimizerOptions::epsilon,
                 &OptimizerOptions::weight_decay, &OptimizerOptions::vectors_decay,
                 &OptimizerOptions::rates, &OptimizerOptions::ema, &OptimizerOptions::schedule,
                 &OptimizerOptions::clipping>;

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/training/server.h"
 
+#include <cmath>
+
 #include "runtime/training/groups.h"
 
 namespace hetpipe {
 namespace {
 
-// What a virtual worker's wave weighs in the sum: its samples; all the same: each counts 1 (sum) or
-// 1/N (mean).
+// What a virtual worker's wave weighs in the sum: its samples; all the same: each counts 1 (sum),
+// 1/N (mean) or 1/sqrt(N) (root).
 std::vector<float> update_factors(const Plan& plan) {
   double samples = 0;
   const std::size_t workers = plan.virtual_workers.size();
   for (std::size_t i = 0; i < workers; ++i) {
     samples += plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
   }
-  const double whole = plan.server->scale == "mean" ? 1 : static_cast<double>(workers);
+  const auto number = static_cast<double>(workers);
+  const std::string& scale = plan.server->scale;
+  const double whole = scale == "mean" ? 1 : scale == "root" ? std::sqrt(number) : number;
   std::vector<float> factors;
   for (std::size_t i = 0; i < workers; ++i) {
     const double share = plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}) / samples;

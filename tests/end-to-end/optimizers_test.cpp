@@ -36,7 +36,8 @@ SerialOptimizer optimizer_of(const std::string& name) {
           .weight_decay = 0.1f,
           .beta1 = 0.8f,
           .beta2 = 0.95f,
-          .epsilon = 1e-6f};
+          .epsilon = 1e-6f,
+          .nu = name == "adamw" ? 0.7f : 1.0f};
 }
 
 struct Case {

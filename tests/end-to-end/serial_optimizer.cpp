@@ -92,7 +92,11 @@ void SerialSteps::step_of(const Parameter& of, const Floats& gradient, const Flo
       float& v = slots_[1][i];
       m = o.beta1 * m + factors.rest1 * g;
       v = o.beta2 * v + factors.rest2 * (g * g);
-      const float change = direction(factors, rate, i);
+      float change = direction(factors, rate, i);
+      if (o.nu != 1) {  // QHAdam's mixture in place of the moment
+        const float mixed = o.nu * (m / factors.bias1) + static_cast<float>(1 - double{o.nu}) * g;
+        change = rate * mixed / (std::sqrt(v / factors.bias2) + o.epsilon);
+      }
       result[i] = decoupled ? -(change + (rate * of.decay) * weights[i]) : -change;
     }
   }

@@ -28,6 +28,7 @@ struct SerialOptimizer {
   float beta1 = 0.9f;     // of adam, adamw, lamb
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
+  float nu = 1;
   bool vectors_decay = true;  // parameters of one dimension as well
   // Of a parameter by its name: a factor of its rate; absent: 1.
   std::function<double(const std::string&)> factor_of{};

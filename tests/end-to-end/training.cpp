@@ -336,6 +336,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                    .nesterov = training_.optimizer.nesterov,
                    .beta1 = training_.optimizer.beta1,
                    .beta2 = training_.optimizer.beta2,
+                   .nu = training_.optimizer.nu,
                    .epsilon = training_.optimizer.epsilon,
                    .weight_decay = training_.optimizer.weight_decay,
                    .vectors_decay = training_.optimizer.vectors_decay,
@@ -419,8 +420,10 @@ std::optional<std::string> Bench::why_not_played() const {
 std::vector<float> Bench::factors() const {
   double together = 0;
   for (const Training::Worker& worker : training_.workers) together += worker.minibatch;
-  const double whole =
-      training_.scale == "mean" ? 1.0 : static_cast<double>(training_.workers.size());
+  const double whole = training_.scale == "mean" ? 1.0
+                       : training_.scale == "root"
+                           ? std::sqrt(static_cast<double>(training_.workers.size()))
+                           : static_cast<double>(training_.workers.size());
   std::vector<float> factors;
   for (const Training::Worker& worker : training_.workers) {
     factors.push_back(static_cast<float>(whole * (worker.minibatch / together)));

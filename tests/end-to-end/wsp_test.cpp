@@ -101,11 +101,13 @@ TEST_P(Wsp, EveryOptimizer) {
 }
 
 TEST_P(Wsp, MeanOfPushes) {
-  for (const int other : {8, 5}) {
-    SCOPED_TRACE(format("minibatches of 8 and %d", other));
-    Training training = small("mlp", {{8, {3}}, {other, {5}}}, 2);
-    training.scale = "mean";
-    expect_like_serial(training);
+  for (const std::string scale : {"mean", "root"}) {
+    for (const int other : {8, 5}) {
+      SCOPED_TRACE(format("%s, minibatches of 8 and %d", scale.c_str(), other));
+      Training training = small("mlp", {{8, {3}}, {other, {5}}}, 2);
+      training.scale = scale;
+      expect_like_serial(training);
+    }
   }
 }
 

@@ -152,7 +152,8 @@ TEST_F(CudaArrays, Adam) {
   for (const bool over_gradient : {false, true})
     for (const std::int64_t step : {1, 7})
       for (const bool decoupled : {false, true}) {
-        const AdamOptions options{.weight_decay = 1e-2f, .decoupled = decoupled};
+        const float nu = step == 7 ? 0.8f : 1.0f;
+        const AdamOptions options{.weight_decay = 1e-2f, .decoupled = decoupled, .nu = nu};
         expect_same([&](Arrays& a, std::int64_t n) {
           float *const g = a.add(drawn(1, n)), *const w = a.add(drawn(2, n));
           float *const m = a.add(drawn(3, n)), *const v = a.add(positive(4, n));

@@ -35,12 +35,11 @@ struct Sgd {
   }
 };
 
-// What Adam's moments say, and decoupled decay, as a change by `rate`.
-HETPIPE_DEVICE float adam_change(const AdamStep& s, float rate, float first, float second,
+// The direction over the second moment's root, and decoupled decay, as a change by `rate`.
+HETPIPE_DEVICE float adam_change(const AdamStep& s, float rate, float direction, float second,
                                  float weight) {
-  const float mean = first / s.bias1;
   const float deviation = sqrtf(second / s.bias2);
-  const float change = rate * mean / (deviation + s.epsilon);
+  const float change = rate * direction / (deviation + s.epsilon);
   return s.decoupled ? change + (rate * s.decay) * weight : change;
 }
 
@@ -63,7 +62,7 @@ struct Adam {
       const float g = s.decoupled ? gradients.at[k] : gradients.at[k] + s.decay * values.at[k];
       m.at[k] = s.beta1 * m.at[k] + s.rest1 * g;
       v.at[k] = s.beta2 * v.at[k] + s.rest2 * (g * g);
-      change.at[k] = -adam_change(s, s.rate, m.at[k], v.at[k], values.at[k]);
+      change.at[k] = -adam_change(s, s.rate, s.direction(m.at[k], g), v.at[k], values.at[k]);
     }
     store(first + i, m, left);
     store(second + i, v, left);
@@ -108,7 +107,7 @@ struct AheadAdam {
     Pack<float, kFour> to;
     HETPIPE_UNROLL
     for (int k = 0; k < kFour; ++k) {
-      to.at[k] = values.at[k] - adam_change(s, factor, m.at[k], v.at[k], values.at[k]);
+      to.at[k] = values.at[k] - adam_change(s, factor, m.at[k] / s.bias1, v.at[k], values.at[k]);
     }
     store(ahead + i, to, left);
   }

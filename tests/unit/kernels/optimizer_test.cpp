@@ -50,27 +50,31 @@ TEST_P(Optimizers, SgdWithoutMomentumNeedsNoVelocity) {
 }
 
 TEST_P(Optimizers, AdamFollowsTheScalarProgram) {
-  const AdamOptions o{0.01f, 0.9f, 0.999f, 1e-8f, 1e-2f};
-  std::vector<float> weights = normal_values(2, kCount);
-  std::vector<double> w(weights.begin(), weights.end());
-  std::vector<double> m(kCount, 0.0), v(kCount, 0.0);
-  std::vector<float> first(kCount, 0.0f), second(kCount, 0.0f), delta(kCount);
-  const double b1 = double(o.beta1), b2 = double(o.beta2);
-  for (int step = 1; step <= 20; ++step) {
-    const std::vector<float> g = normal_values(200 + static_cast<std::uint64_t>(step), kCount);
-    device_->adam(*stream_, delta.data(), first.data(), second.data(), g.data(), weights.data(), o,
-                  step, kCount);
-    device_->add(*stream_, weights.data(), delta.data(), kCount);
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const double gradient = g[i] + double(o.weight_decay) * w[i];
-      m[i] = b1 * m[i] + (1 - b1) * gradient;
-      v[i] = b2 * v[i] + (1 - b2) * gradient * gradient;
-      const double mean = m[i] / (1 - std::pow(b1, step));
-      const double deviation = std::sqrt(v[i] / (1 - std::pow(b2, step)));
-      w[i] -= double(o.rate) * mean / (deviation + double(o.epsilon));
+  for (const float share : {1.0f, 0.8f}) {
+    AdamOptions o{0.01f, 0.9f, 0.999f, 1e-8f, 1e-2f};
+    o.nu = share;
+    std::vector<float> weights = normal_values(2, kCount);
+    std::vector<double> w(weights.begin(), weights.end());
+    std::vector<double> m(kCount, 0.0), v(kCount, 0.0);
+    std::vector<float> first(kCount, 0.0f), second(kCount, 0.0f), delta(kCount);
+    const double b1 = double(o.beta1), b2 = double(o.beta2);
+    for (int step = 1; step <= 20; ++step) {
+      const std::vector<float> g = normal_values(200 + static_cast<std::uint64_t>(step), kCount);
+      device_->adam(*stream_, delta.data(), first.data(), second.data(), g.data(), weights.data(),
+                    o, step, kCount);
+      device_->add(*stream_, weights.data(), delta.data(), kCount);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const double gradient = g[i] + double(o.weight_decay) * w[i];
+        m[i] = b1 * m[i] + (1 - b1) * gradient;
+        v[i] = b2 * v[i] + (1 - b2) * gradient * gradient;
+        const double nu = double{o.nu};
+        const double mean = nu * m[i] / (1 - std::pow(b1, step)) + (1 - nu) * gradient;
+        const double deviation = std::sqrt(v[i] / (1 - std::pow(b2, step)));
+        w[i] -= double(o.rate) * mean / (deviation + double(o.epsilon));
+      }
     }
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_NEAR(weights[i], w[i], 1e-5);
   }
-  for (std::size_t i = 0; i < kCount; ++i) ASSERT_NEAR(weights[i], w[i], 1e-5);
 }
 
 // Bias correction makes the first step the rate times the gradient's sign, however small the

@@ -75,6 +75,8 @@ TEST_F(OptimizerKernels, Adam) {
   sweep(steps);
   o.decoupled = true;
   sweep(steps);
+  o.nu = 0.7f;
+  sweep(steps);
 }
 
 TEST_F(OptimizerKernels, ScaleByTrust) {
