@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The table rehearsal, sourced by benchmarks/run: the headline of HetPipe's paper, in simulated time (docs/simulated-time.md): a
 # small network learns, by the clock of VGG-19 and of ResNet-152 on the paper's testbed. Every plan has the same network, minibatch
-# of 32 for each device or virtual worker, and as many learning rates. SEEDS: of the race; MODEL, EPOCHS, TARGET: other ones. A trial
+# of 32 for each device or virtual worker, and as many learning rates. SEEDS: of the race; MODEL, EPOCHS, TARGET, CLOCKS: other ones. A trial
 # has fewer of all.
 
 # like PLAN MODEL LAYERS: a plan of the same structure for the model, its layers dealt out evenly.
@@ -52,7 +52,7 @@ reached() { awk -F '[:,]' -v key="\"$2\"" '/"reached": true/ {inside = 1} inside
 run_rehearsal() {
   build_targets hetpipe
   local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} epochs=${EPOCHS:-5}
-  local target=${TARGET:-0.88} evaluations=10 clocks="vgg19 resnet152" distances="0 4 32" policies="ed hd" placements="default local"
+  local target=${TARGET:-0.88} evaluations=10 clocks=${CLOCKS:-vgg19 resnet152} distances="0 4 32" policies="ed hd" placements="default local"
   local -A rates=([bsp]="0.01 0.03 0.1 0.3" [hetpipe]="0.0003 0.001 0.003 0.01")
   local seeds clock distance policy placement name names=() tries rate best row samples layers
   seeds=$(sized "${SEEDS:-1,2,3}" 1)
