@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tables that one program measures, sourced by benchmarks/run.
 
+# reached RUN KEY: what the run had taken when it reached the target; empty if it did not.
+reached() { awk -F '[:,]' -v key="\"$2\"" '/"reached": true/ {inside = 1} inside && index($0, key) {print $2 + 0; exit}' "$1/result.json" 2> /dev/null || true; }
+
 python=${TORCH_PYTHON:-$HOME/.cache/hetpipe-bench/torch/bin/python}
 run_cpu_step() {
   if [ $trial = yes ] && ! "$python" -c 'import torch' 2> /dev/null; then

@@ -46,9 +46,6 @@ race() {
     --output "$output" -- --transport threads --trace off > "$output.log" 2>&1 || [ $? = 4 ] || { tail -n 20 "$output.log" >&2; die "training failed"; } # 4: a rate is too high
 }
 
-# reached RUN KEY: what the run had taken when it reached the target; empty if it did not.
-reached() { awk -F '[:,]' -v key="\"$2\"" '/"reached": true/ {inside = 1} inside && index($0, key) {print $2 + 0; exit}' "$1/result.json" 2> /dev/null || true; }
-
 run_rehearsal() {
   build_targets hetpipe
   local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} epochs=${EPOCHS:-5}

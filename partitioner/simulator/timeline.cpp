@@ -41,9 +41,9 @@ Length length_of(const Plan& plan, const System& system, Minibatch minibatches) 
 }
 
 bool same_action(const Action& a, const Action& b) {
+  const bool moves = a.kind == ActionKind::send || a.kind == ActionKind::receive;
   return a.kind == b.kind && a.micro == b.micro && a.chunk == b.chunk &&
-         (a.kind != ActionKind::send && a.kind != ActionKind::receive ? true
-                                                                      : a.payload == b.payload);
+         (!moves || a.payload == b.payload);
 }
 
 }  // namespace

@@ -22,6 +22,20 @@ struct MinibatchTimes {
   double bubble = 0;       // waiting for anything else
   double server_wait = 0;  // gates and pulls
   double end = 0;          // since the start: its update has been made, its wave been pushed
+
+  double busy() const { return forward + backward + update; }
+  double waiting() const { return transfer + bubble + server_wait; }
+  // Of a later minibatch.
+  MinibatchTimes& operator+=(const MinibatchTimes& next) {
+    forward += next.forward;
+    backward += next.backward;
+    update += next.update;
+    transfer += next.transfer;
+    bubble += next.bubble;
+    server_wait += next.server_wait;
+    end = next.end;
+    return *this;
+  }
 };
 
 // Of a long training (more than half a million actions of all devices) the beginning is simulated;

@@ -53,13 +53,7 @@ void SimulatedRank::put_into(ActionRecord& record) {
 void SimulatedRank::put_into(WaveReport& report) {
   MinibatchTimes wave;
   for (; next_ <= report.last_minibatch; ++next_) {
-    const MinibatchTimes of = row_.of(next_ - first_);
-    wave.forward += of.forward;
-    wave.backward += of.backward;
-    wave.update += of.update;
-    wave.transfer += of.transfer;
-    wave.bubble += of.bubble;
-    wave.server_wait += of.server_wait;
+    wave += row_.of(next_ - first_);
   }
   const double end = end_of(report.last_minibatch);
   report.elapsed_seconds = end - reported_;
@@ -67,12 +61,7 @@ void SimulatedRank::put_into(WaveReport& report) {
   report.server_wait_seconds = wave.server_wait;
   report.compute_seconds = wave.forward + wave.backward;
   reported_ = end;
-  total_.forward += wave.forward;
-  total_.backward += wave.backward;
-  total_.update += wave.update;
-  total_.transfer += wave.transfer;
-  total_.bubble += wave.bubble;
-  total_.server_wait += wave.server_wait;
+  total_ += wave;
 }
 
 void SimulatedRank::put_into(RankReport& report) const {
@@ -82,8 +71,7 @@ void SimulatedRank::put_into(RankReport& report) const {
   report.update_seconds = total_.update;
   report.transfer_seconds = total_.transfer;
   // A virtual worker may have a minibatch less than the simulation, which it would have begun.
-  const double known = total_.forward + total_.backward + total_.update + total_.transfer +
-                       total_.bubble + total_.server_wait;
+  const double known = total_.busy() + total_.waiting();
   report.bubble_seconds = total_.bubble + std::max(0.0, report.total_seconds - known);
   report.server_wait_seconds = total_.server_wait;
   report.evaluate_seconds = report.data_seconds = report.unfed_seconds = 0;

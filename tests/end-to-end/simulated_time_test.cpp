@@ -89,6 +89,7 @@ TEST(SimulatedTime, ChangesNoBitsAndTakesTheSimulatorsTimes) {
 
     const std::shared_ptr<const Timeline> timeline = make_timeline(bench.job_of());
     double end = 0;
+    int micro = 0;
     for (const Trace& trace : simulated.traces) {
       if (trace.info.virtual_worker < 0) continue;
       EXPECT_EQ(trace.clock, ClockEstimate{});
@@ -96,6 +97,7 @@ TEST(SimulatedTime, ChangesNoBitsAndTakesTheSimulatorsTimes) {
       for (const TraceEvent& event : trace.events) {
         EXPECT_GE(event.start_ns, before) << event.kind << event.minibatch;
         before = event.end_ns;
+        micro = std::max(micro, event.micro_batch);
         if (event.kind == 'F') {
           EXPECT_GT(seconds_of(event), 0.0001) << event.minibatch;
         } else if (event.kind == 'E') {
@@ -104,6 +106,9 @@ TEST(SimulatedTime, ChangesNoBitsAndTakesTheSimulatorsTimes) {
       }
       EXPECT_FALSE(trace.events.empty());
       end = std::max(end, static_cast<double>(before) * 1e-9);
+    }
+    if (flush) {
+      EXPECT_EQ(micro, training.micro_batches - 1);
     }
     EXPECT_NEAR(simulated.outcome.seconds, timeline->seconds(), waves ? 1e-9 : 2e-3);
     EXPECT_NEAR(end, timeline->seconds(), waves ? 1e-6 : 2e-3);
