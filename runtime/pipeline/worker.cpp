@@ -19,12 +19,6 @@ StageSquares::Of squares_needed(const WorkerSetup& setup) {
   return setup.scaled ? StageSquares::Of::own : StageSquares::Of::none;
 }
 
-std::vector<bool> chunks_that_load(const std::vector<Stage*>& chunks) {
-  std::vector<bool> load;
-  for (const Stage* chunk : chunks) load.push_back(chunk->reads_samples() || chunk->has_loss());
-  return load;
-}
-
 }  // namespace
 
 Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
@@ -42,21 +36,28 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       synchronizer_(synchronizer),
       service_(service),
       pace_(service),
+      wave_({.virtual_worker = setup_.place.virtual_worker.value,
+             .stage = setup_.place.stage(0).value,
+             .replica = setup_.place.replica}),
       ahead_(device_, stream_, service, report_, setup_.run_ahead),
+      clock_(setup_.paces, device_.description(), ahead_, pace_, wave_, report_),
+      feed_(setup_.place, chunks_, setup_.samples, pace_, ahead_),
       statistics_(chunks_, initial_statistics, service, ahead_),
       gradients_(chunks_),
       squares_(squares_needed(setup_), setup_.place, *chunks_.front(), optimizer, service, pace_),
       messages_(setup_.place, chunks_, transport, service, pace_, report_, ahead_),
       tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_, ahead_),
+      compute_(versions_, tied_, chunks_, setup_.place.split.micro_batches()),
+      search_(setup_.place, chunks_, compute_, statistics_, service),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
-      to_bring_(setup_.place, chunks_that_load(chunks_)),
       loss_scale_(rules.in_flight, setup_.loss_scale),
-      label_(weights.label()),
-      wave_({.virtual_worker = setup_.place.virtual_worker.value,
-             .stage = setup_.place.stage(0).value,
-             .replica = setup_.place.replica}) {
-  service.on<FindNonFinite>(
-      [this](Rank, const FindNonFinite& message) { look_again(message.minibatch); });
+      label_(weights.label()) {
+  service.on<FindNonFinite>([this](Rank, const FindNonFinite& message) {
+    const Minibatch p = message.minibatch;
+    if (auto flight = in_flight_.extract(p)) {
+      search_.look_again(p, rules_.minibatches_done(p), std::move(flight.mapped().passes));
+    }
+  });
   service.on<LossScaleOverflow>([this](Rank, const LossScaleOverflow& message) {
     if (loss_scale_.overflowed(message.scale_exponent)) return;
     throw NumericalError(
@@ -68,7 +69,6 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
   if (!setup_.waves && setup_.ema > 0) {
     average_.emplace(device_, stream_, setup_.ema, std::exchange(setup_.average, {}));
   }
-  if (!device_.host_memory()) samples_ahead_.emplace(device_, stream_);
   if (ahead_.is_ahead()) {
     for (Stage* stage : chunks_) {
       stage->between_layers([&service = service_] { service.move_messages(); });
@@ -96,7 +96,7 @@ RankReport Worker::run() {
     const Label before = label_of(action.minibatch);
     ahead_.start_action();
     play(action);
-    bring_ahead();
+    feed_.bring_ahead();
     if (setup_.record) record(action, start_ns, bytes_moved() - bytes_before, before);
     service_.poll();
     if (rules_.stopped_before) {
@@ -219,13 +219,7 @@ void Worker::settle(const std::string& what) {
   service_.settle(stream_, [&] { return what + " on " + device_.description(); });
 }
 
-double Worker::modelled(double seconds, int chunk, std::int64_t samples) const {
-  const std::int64_t whole = setup_.paces[at(chunk)].samples;
-  if (seconds <= 0 || samples == whole) return seconds;
-  return seconds * static_cast<double>(samples) / static_cast<double>(whole);
-}
-
-// A minibatch at its first action here: its passes, and its samples.
+// A minibatch at its first action here.
 Worker::InFlight& Worker::flight_of(Minibatch p) {
   const auto [found, added] = in_flight_.try_emplace(p);
   InFlight& flight = found->second;
@@ -237,10 +231,6 @@ Worker::InFlight& Worker::flight_of(Minibatch p) {
   return flight;
 }
 
-int Worker::pass_number(const Action& action, int micro) const {
-  return action.chunk * setup_.place.split.micro_batches() + micro;
-}
-
 std::vector<Pass*> Worker::passes_of(const Action& action, Payload side) {
   std::vector<Pass*> passes;
   const auto micros = setup_.place.micros(side, action.micro);
@@ -248,12 +238,6 @@ std::vector<Pass*> Worker::passes_of(const Action& action, Payload side) {
     passes.push_back(&flight_of(action.minibatch).passes[at(action.chunk)][at(m)]);
   }
   return passes;
-}
-
-const float* Worker::of_chunk(const WeightVersion& version, int chunk) const {
-  const float* values = version.values.as<float>();
-  for (int c = 0; c < chunk; ++c) values += chunks_[at(c)]->parameters().count();
-  return values;
 }
 
 // What a B of a use computes with follows from what any B does.
@@ -300,13 +284,7 @@ void Worker::send(const Action& action) {
     return;
   }
   messages_.send_activations(action, passes, label_);
-  for (Pass* pass : passes) {
-    if (setup_.recompute[at(action.chunk)]) {
-      chunk(action).drop_what_forward_makes(*pass);
-    } else {
-      chunk(action).drop_what_backward_does_not_need(*pass);
-    }
-  }
+  for (Pass* pass : passes) drop_what_backward_does_not_need(action, *pass);
 }
 
 void Worker::push(const Action& action) {

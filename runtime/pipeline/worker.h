@@ -7,20 +7,21 @@
 #include <optional>
 #include <vector>
 
-#include "base/processor_wait.h"
 #include "partitioner/schedule/wave_rules.h"
-#include "runtime/data/prefetch.h"
+#include "runtime/pipeline/compute_weights.h"
 #include "runtime/pipeline/evaluator.h"
 #include "runtime/pipeline/gradient_sums.h"
 #include "runtime/pipeline/local_weights.h"
 #include "runtime/pipeline/loss_scale.h"
+#include "runtime/pipeline/non_finite_search.h"
 #include "runtime/pipeline/optimizer.h"
 #include "runtime/pipeline/pace.h"
+#include "runtime/pipeline/pass_clock.h"
 #include "runtime/pipeline/pass_weights.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/running_statistics.h"
-#include "runtime/pipeline/samples_ahead.h"
+#include "runtime/pipeline/sample_feed.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/stage_io.h"
 #include "runtime/pipeline/stage_messages.h"
@@ -32,15 +33,6 @@
 #include "runtime/pipeline/work_queue.h"
 
 namespace hetpipe {
-
-// Modelled seconds on an emulated device; 0: not emulated.
-struct StagePace {
-  double forward = 0;          // of a pass of `samples`; smaller ones take proportionally less
-  double backward = 0;         // with the weight gradient
-  double weight_gradient = 0;  // of that, where it is separate
-  double update = 0;           // of a minibatch
-  std::int64_t samples = 0;
-};
 
 struct WorkerSetup {
   WorkerPlace place;
@@ -59,10 +51,7 @@ struct WorkerSetup {
   std::vector<StagePace> paces;   // by chunk
   EventPlace evaluates = EventPlace::before_minibatch;
   ActionCursor::NextEvent evaluations;
-  // The rank's samples, micro-batch after micro-batch; and the same, if they are there already.
-  std::function<Batch(Minibatch)> batch;
-  std::function<std::optional<Batch>(Minibatch)> batch_ahead;
-  std::function<std::int64_t(Minibatch)> loss_samples;  // that one update is a mean over
+  SampleSource samples;
   TestBatches test;
   std::function<void(const WaveReport&)> wave_done;
   std::function<void(const EvaluationReport&)> evaluated;  // where the rank has the loss
@@ -83,14 +72,8 @@ class Worker {
   RankReport run();
 
  private:
-  struct HeldPass : Pass {
-    bool forwarded = false;
-    bool backwarded = false;
-  };
-  struct InFlight {  // a minibatch
-    Batch batch;
+  struct InFlight {                             // a minibatch
     std::vector<std::vector<HeldPass>> passes;  // [chunk][micro-batch]
-    bool begun = false;
     int forwards_left = 0;
     Minibatch seen = 0;            // own updates that its first F found
     std::optional<Label> label{};  // of the weights that it runs with
@@ -99,11 +82,8 @@ class Worker {
 
   void play(const Action& action);
   void forward(const Action& action);
-  void begin(Minibatch p, InFlight& flight);
-  SampleSpan samples_of(const StagePass& of) const;  // counted in the minibatch's batch
-  void load_samples(const StagePass& of, const InFlight& flight, Pass& pass);
-  void bring_ahead();
   void forward(const Action& action, InFlight& flight, int micro);
+  void drop_what_backward_does_not_need(const Action& action, Pass& pass);
   void all_forwarded(Minibatch p, const InFlight& flight);
   void recompute(const Action& action);
   void backward(const Action& action);
@@ -124,8 +104,6 @@ class Worker {
   InFlight& flight_of(Minibatch p);
   std::vector<Pass*> passes_of(const Action& action, Payload side);
   Stage& chunk(const Action& action) { return *chunks_[static_cast<std::size_t>(action.chunk)]; }
-  int pass_number(const Action& action, int micro) const;
-  const float* of_chunk(const WeightVersion& version, int chunk) const;
   TiedWeights::Rule tied_rule() const;
   void add_up_tied(Minibatch p);
   std::vector<Buffer> foreign_for_evaluation(Label label, const Buffer& own);
@@ -139,22 +117,6 @@ class Worker {
   void settle(const std::string& what);
   void note_loss(const Action& action, int micro, const Losses& losses,
                  const StageWeights* weights);
-  [[noreturn]] void fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
-                                     const StageWeights& weights);
-  void look_again(Minibatch p);
-  enum class Otherwise { returns, says_so };
-  void look_at(Minibatch p, int chunk, int micro, Pass& pass, Otherwise otherwise);
-  double modelled(double seconds, int chunk, std::int64_t samples) const;
-  struct PassStart {
-    std::int64_t ns = 0;
-    double waited = 0;  // for a processor, until then
-  };
-  PassStart start_pass();
-  // What has been enqueued since start_pass(); `then`: when it is done.
-  void end_pass(const PassStart& start, std::string what, double modelled_seconds,
-                std::int64_t samples, double RankReport::*busy, std::function<void()> then = {});
-  double busy_seconds(const PassStart& start, double modelled_seconds, const WorkQueue::Span& span,
-                      std::int64_t samples);
   void record(const Action& action, std::int64_t start_ns, std::int64_t bytes, Label before);
   std::string doing(const Action& action) const;
 
@@ -170,20 +132,19 @@ class Worker {
   Synchronizer& synchronizer_;
   RankService& service_;
   Pace pace_;
-  ProcessorWait processor_wait_;
   RankReport report_;
+  WaveBook wave_;
   WorkQueue ahead_;
+  PassClock clock_;
+  SampleFeed feed_;
   RunningStatistics statistics_;
   GradientSums gradients_;
   StageSquares squares_;
   StageMessages messages_;
   TiedWeights tied_;
+  ComputeWeights compute_;
+  NonFiniteSearch search_;
   Evaluator evaluator_;
-
-  std::optional<SamplesAhead> samples_ahead_;  // where the host does not reach the device's memory
-  ForwardCursor to_bring_;
-  std::optional<StagePass> next_to_bring_;
-  std::optional<Batch> batch_ahead_;  // of the next minibatch
 
   std::map<Minibatch, InFlight> in_flight_;
   std::optional<StageSnapshot> evaluated_;    // the gate that follows may want the same label
@@ -192,7 +153,6 @@ class Worker {
   Label label_;                               // of the weights in use
   Label announced_label_ = 0;                 // that came with the newest activation
   Label evaluated_label_ = 0;                 // newest
-  WaveBook wave_;
 };
 
 }  // namespace hetpipe

@@ -31,8 +31,7 @@ void Worker::update(const Action& action) {
     const bool left_out = overflowed(p, squares);
     const auto clip =
         setup_.clip_globally ? std::optional(optimizer_.clip_factor(squares)) : std::nullopt;
-    const std::int64_t start = now_ns();
-    ahead_.begin();
+    const PassClock::Start start = clock_.start();
     wave_.set_learning_rate(optimizer_.learning_rate(p));
     if (left_out) {
       const Buffer& gradient = gradients_.own();
@@ -49,12 +48,7 @@ void Worker::update(const Action& action) {
     weights_.computed(p, gradients_.take(),
                       setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
     if (average_ && ends_wave(p)) average_->follow(weights_);
-    ahead_.end(WorkQueue::Work::brief, doing(action) + "update on " + device_.description(),
-               [this, start](const WorkQueue::Span& span) {
-                 for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
-                 report_.update_seconds +=
-                     ahead_.is_ahead() ? span.seconds() : seconds_between(start, now_ns());
-               });
+    clock_.end_update(start, doing(action));
   } else {
     versions_.minibatch_done(p);
   }

@@ -291,11 +291,11 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                   [](const RankDevice& device) { return device.precision == Precision::fp16; });
   setup.loss_scale = common.loss_scale_of_stage(role.virtual_worker, role.stages.back())
                          .value_or(LossScale::State());
-  setup.batch = [&](Minibatch p) { return prefetcher ? prefetcher->take(p) : assemble(p); };
-  setup.batch_ahead = [&](Minibatch p) -> std::optional<Batch> {
+  setup.samples.batch = [&](Minibatch p) { return prefetcher ? prefetcher->take(p) : assemble(p); };
+  setup.samples.batch_ahead = [&](Minibatch p) -> std::optional<Batch> {
     return prefetcher ? prefetcher->try_take(p) : assemble(p);
   };
-  setup.loss_samples = [&](Minibatch p) {
+  setup.samples.loss_samples = [&](Minibatch p) {
     return loss_samples(common, worker, p, setup.policy.by_wave);
   };
   const Sampler dealt = deal_test_set(job);
