@@ -7,7 +7,8 @@ For each function of docs/example/pytorch_models.py, dropout off: exports it, wr
 it with `hetpipe train` as a pipeline of three devices of unequal speed (one minibatch in flight: the arithmetic of SGD with
 momentum), loads the exported checkpoint into the PyTorch model (strict=True), and prints how far all parameters and buffers together
 are from those of PyTorch's own training, in float32 and in float64, and the latter two from each other (norm of the difference
-by the norm); the same of the losses of the steps, at the step that differs most; and test loss and right predictions of both programs with
+by the norm); the same of the losses of the steps, at the step that differs most; how far the mean of all steps' losses is from
+PyTorch's, the farther of float32 and float64; and test loss and right predictions of both programs with
 HetPipe's weights. Needs torch, torchvision, timm, transformers, safetensors, h5py.
 """
 from __future__ import annotations
@@ -169,6 +170,7 @@ def compare(name: str, options: argparse.Namespace, folder: str) -> str:
     apart = [f"{gap(weights[a], weights[b]):.1e}" for a, b in ((0, 1), (0, 2), (1, 2))]
     trainings = [losses, own, in_double]
     apart += [f"{max(abs(x - y) / abs(y) for x, y in zip(trainings[a], trainings[b], strict=True)):.1e}" for a, b in ((0, 1), (0, 2), (1, 2))]
+    apart.append(f"{max(abs(sum(a) / sum(b) - 1) for a, b in ((losses, own), (losses, in_double))):.1e}")
     version = getattr(model.state_dict(), "_metadata")  # torchvision's MNASNet wants it
     back = OrderedDict(trained)
     back._metadata = version
@@ -190,7 +192,7 @@ def main() -> None:
     options.hetpipe = os.path.abspath(options.hetpipe) if os.path.dirname(options.hetpipe) else options.hetpipe
     torch.set_num_threads(1)
     print("| model | stages | weights: from PyTorch | from float64 | PyTorch from float64 | losses: from PyTorch | from float64 | PyTorch from float64 "
-          "| test loss | right |\n|---|---|---|---|---|---|---|---|---|---|")
+          "| mean loss | test loss | right |\n|---|---|---|---|---|---|---|---|---|---|---|")
     for name in options.names:
         with tempfile.TemporaryDirectory() as folder:
             print(compare(name, options, folder), flush=True)
