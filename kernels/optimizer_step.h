@@ -51,4 +51,9 @@ HETPIPE_HOST_DEVICE inline float trust_factor(const double* squares, float rate)
   return trusted ? static_cast<float>(by * (std::sqrt(squares[0]) / std::sqrt(squares[1]))) : rate;
 }
 
+// What makes a vector with this sum of squares a unit vector; 0 stays 0.
+HETPIPE_HOST_DEVICE inline float unit_factor(double squares) {
+  return squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0.0f;
+}
+
 }  // namespace hetpipe

@@ -142,6 +142,23 @@ class CpuDevice final : public HostDevice {
                       std::int64_t count) override {
     scale(stream, update, trust_factor(squares, rate), count);
   }
+  void damp(Stream& stream, float* d, const DampedMatrix& m, float factor) override {
+    std::vector<float> in(static_cast<std::size_t>(m.inputs()), 1.0f);
+    std::vector<float> out(static_cast<std::size_t>(m.outputs()));
+    const auto towards_outputs = [&] { damp_sums(out.data(), d, in.data(), m, !m.inputs_first); };
+    towards_outputs();
+    damp_sums(in.data(), d, out.data(), m, m.inputs_first);
+    double squares = 0;
+    sum_of_squares(stream, &squares, in.data(), m.inputs());
+    scale(stream, in.data(), unit_factor(squares), m.inputs());
+    towards_outputs();
+    scale(stream, out.data(), factor, m.outputs());
+    const std::vector<float>& of_rows = m.inputs_first ? in : out;
+    const std::vector<float>& of_columns = m.inputs_first ? out : in;
+    parallel_pieces(threads_, m.rows, [&](std::int64_t r, std::int64_t n) {
+      loops::damp_subtract(d + r * m.columns, of_rows.data() + r, of_columns.data(), n, m.columns);
+    });
+  }
   void look_ahead(Stream&, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {
     pieces(count, [&](std::int64_t i, std::int64_t n) {
@@ -159,6 +176,17 @@ class CpuDevice final : public HostDevice {
   }
 
  private:
+  // Sums over d of its products with v, along rows or down columns.
+  void damp_sums(float* sums, const float* d, const float* v, const DampedMatrix& m,
+                 bool along_rows) const {
+    parallel_pieces(threads_, along_rows ? m.rows : m.columns, [&](std::int64_t i, std::int64_t n) {
+      if (along_rows) {
+        loops::damp_along_rows(sums + i, d + i * m.columns, v, n, m.columns);
+      } else {
+        loops::damp_down_columns(sums + i, d + i, v, m.rows, m.columns, n);
+      }
+    });
+  }
   template <class Body>
   void pieces(std::int64_t count, const Body& body) const {
     parallel_pieces(threads_, count, body);

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "kernels/cpu/loop_sums.h"
+#include "kernels/damping.h"
 #include "kernels/reference/pooling.h"
 
 namespace hetpipe::loops {
@@ -98,6 +99,52 @@ HETPIPE_EVERY_WIDTH void look_ahead_adam(float* __restrict ahead, const float* _
     const float change =
         factor * (first[i] / s.bias1) / (std::sqrt(second[i] / s.bias2) + s.epsilon);
     ahead[i] = weights[i] - (s.decoupled ? change + shrink * weights[i] : change);
+  }
+}
+
+HETPIPE_EVERY_WIDTH void damp_along_rows(float* __restrict sums, const float* __restrict d,
+                                         const float* __restrict v, std::int64_t rows,
+                                         std::int64_t columns) {
+  for (std::int64_t r = 0; r < rows; ++r, d += columns) {
+    float lanes[kDampLanes] = {};
+    std::int64_t c = 0;
+    for (; c + kDampLanes <= columns; c += kDampLanes) {
+      for (std::int64_t l = 0; l < kDampLanes; ++l) lanes[l] += d[c + l] * v[c + l];
+    }
+    for (std::int64_t l = 0; c < columns; ++c, ++l) lanes[l] += d[c] * v[c];
+    for (std::int64_t half = kDampLanes / 2; half > 0; half /= 2) {
+      for (std::int64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+    }
+    sums[r] = lanes[0];
+  }
+}
+
+HETPIPE_EVERY_WIDTH void damp_down_columns(float* __restrict sums, const float* __restrict d,
+                                           const float* __restrict v, std::int64_t rows,
+                                           std::int64_t columns, std::int64_t count) {
+  constexpr std::int64_t kTile = 256;
+  for (std::int64_t tile = 0; tile < count; tile += kTile) {
+    const std::int64_t n = std::min(kTile, count - tile);
+    float totals[kTile] = {};
+    for (std::int64_t first = 0; first < rows; first += kDampRows) {
+      float block[kTile] = {};
+      for (std::int64_t r = first; r < std::min(rows, first + kDampRows); ++r) {
+        const float* __restrict row = d + r * columns + tile;
+        const float by = v[r];
+        for (std::int64_t c = 0; c < n; ++c) block[c] += row[c] * by;
+      }
+      for (std::int64_t c = 0; c < n; ++c) totals[c] += block[c];
+    }
+    std::copy(totals, totals + n, sums + tile);
+  }
+}
+
+HETPIPE_EVERY_WIDTH void damp_subtract(float* __restrict d, const float* __restrict of_row,
+                                       const float* __restrict of_column, std::int64_t rows,
+                                       std::int64_t columns) {
+  for (std::int64_t r = 0; r < rows; ++r, d += columns) {
+    const float by = of_row[r];
+    for (std::int64_t c = 0; c < columns; ++c) d[c] -= by * of_column[c];
   }
 }
 

@@ -48,6 +48,15 @@ void look_ahead(float* ahead, const float* weights, const float* x, float factor
 void look_ahead_adam(float* ahead, const float* weights, const float* first, const float* second,
                      const AdamStep& step, float factor, std::int64_t count);
 
+// Parts of Device::damp over d (rows, columns): sums along rows and down `count` columns from d on,
+// of products with v; and d -= of_row x of_column.
+void damp_along_rows(float* sums, const float* d, const float* v, std::int64_t rows,
+                     std::int64_t columns);
+void damp_down_columns(float* sums, const float* d, const float* v, std::int64_t rows,
+                       std::int64_t columns, std::int64_t count);
+void damp_subtract(float* d, const float* of_row, const float* of_column, std::int64_t rows,
+                   std::int64_t columns);
+
 // kept[i] = draw i under `key` is at least `rate`: one sample of dropout.
 void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count);
 // y and x may be one array, as in sum.

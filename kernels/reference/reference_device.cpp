@@ -9,6 +9,7 @@
 #include "kernels/clip_step.h"
 #include "kernels/host_device.h"
 #include "kernels/optimizer_step.h"
+#include "kernels/reference/damping.h"
 
 namespace hetpipe {
 namespace {
@@ -100,6 +101,25 @@ class ReferenceDevice final : public HostDevice {
   void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                       std::int64_t count) override {
     scale(stream, update, trust_factor(squares, rate), count);
+  }
+
+  void damp(Stream& stream, float* d, const DampedMatrix& m, float factor) override {
+    const bool first = m.inputs_first;
+    const std::vector<float> y =
+        first ? reference::down_columns(d, m, nullptr) : reference::along_rows(d, m, nullptr);
+    std::vector<float> x =
+        first ? reference::along_rows(d, m, y.data()) : reference::down_columns(d, m, y.data());
+    double squares = 0;
+    sum_of_squares(stream, &squares, x.data(), m.inputs());
+    scale(stream, x.data(), unit_factor(squares), m.inputs());
+    const std::vector<float> z =
+        first ? reference::down_columns(d, m, x.data()) : reference::along_rows(d, m, x.data());
+    for (std::int64_t i = 0; i < m.rows * m.columns; ++i) {
+      const std::int64_t row = i / m.columns, column = i % m.columns;
+      const auto in = static_cast<std::size_t>(first ? row : column);
+      const auto out = static_cast<std::size_t>(first ? column : row);
+      d[i] -= factor * z[out] * x[in];
+    }
   }
 
   void look_ahead(Stream&, float* ahead, const float* weights, const float* x, float factor,

@@ -113,6 +113,10 @@ OptionGroup training_options(TrainOptions& options) {
           unset_means("1e-08", real_option("epsilon", "E", options.epsilon, {1e-30, 1e6},
                                            "adam, adamw, lamb: what is added to the root of the "
                                            "second moment.")),
+          real_option(
+              "damping", "F", options.damping, {0, 1, true},
+              "Makes the update of each weight matrix smaller by this share in the "
+              "direction that its outputs agree on most: steadier where updates come late."),
           elsewhere({"wd"},
                     unset_means("0.01 with adamw and lamb, otherwise 0",
                                 real_option("weight-decay", "W", options.weight_decay, {0, 1e6},

@@ -46,7 +46,7 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
 
 // What has no effect with the plan's optimizer.
 void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimizer,
-                     Problems& problems) {
+                     const System& system, Problems& problems) {
   const OptimizerTraits& traits = optimizer_named(optimizer.name);
   const auto useless = [&](bool given, const char* option, const char* users) {
     if (!given) return;
@@ -58,6 +58,13 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
   useless(!options.betas.empty() && !traits.moments, "--betas", "adam, adamw or lamb");
   useless(options.nu.has_value() && !traits.moments, "--nu", "adam, adamw or lamb");
   useless(options.epsilon.has_value() && !traits.moments, "--epsilon", "adam, adamw or lamb");
+  const WeightTraits& weights = hetpipe::traits(system.weights);
+  if (optimizer.damping > 0 && weights.predicts() && !traits.predicts_by_last_update) {
+    problems.add("--damping", "cannot be combined with weights '" + std::string(weights.name) +
+                                  "' and optimizer " + optimizer.name +
+                                  " (predictions go along its state, which is not damped). Leave "
+                                  "it out, or give --optimizer sgd.");
+  }
   if (options.nesterov && traits.momentum && options.momentum == 0) {
     problems.add("--nesterov",
                  "has no effect with --momentum 0 (there is no velocity to look along). Leave it "
@@ -187,7 +194,7 @@ void check_plan_of(const TrainJob& job, const Given& given) {
 
 void check_training(const TrainJob& job, const Given& given, const Resumption& resumption) {
   Problems problems;
-  check_optimizer(given.options, job.optimizer, problems);
+  check_optimizer(given.options, job.optimizer, composition(job.plan), problems);
   check_groups(job.optimizer.rates, given.model, problems);
   if (given.options.clip_norm) {
     const std::string why = why_not_clip(job.optimizer.clipping.scope, composition(job.plan));

@@ -105,6 +105,7 @@ OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan)
     optimizer.beta2 = options.betas[1];
   }
   optimizer.nu = options.nu.value_or(optimizer.nu);
+  optimizer.damping = options.damping;
   optimizer.epsilon = options.epsilon.value_or(optimizer.epsilon);
   optimizer.clipping = decide_clipping(options, plan);
   return optimizer;

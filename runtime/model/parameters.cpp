@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "runtime/model/state_names.h"
 
 namespace hetpipe {
 
@@ -71,6 +72,8 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
         entry.given = model.initial()->of_entry(entry.name);
       }
       entry.frozen |= layer.frozen;
+      entry.inputs_first = order_of(layer.spec, p.shape) == kInOut &&
+                           (layer.state.empty() || std::holds_alternative<Linear>(layer.spec));
       if (const SharedParameter* const shared = shared_parameter(layer, p)) {
         entry.owner_layer = shared->owner;
         entry.offset = layout.use_count_;

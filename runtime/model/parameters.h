@@ -25,6 +25,7 @@ struct ParameterEntry {
   bool torch = false;
   bool frozen = false;           // training does not change it
   std::span<const float> given;  // its initial values, where the model has some
+  bool inputs_first = false;     // a matrix in the order (in, out)
   bool is_own() const { return owner_layer == layer; }
 };
 

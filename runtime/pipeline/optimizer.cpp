@@ -23,6 +23,9 @@ Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream,
       squares_(device, stream, counts_of(parameters)) {
   for (const OptimizedParameter& parameter : parameters) {
     if (parameter.count > 0) add_run(parameter, count_);
+    if (options_.damping > 0 && parameter.matrix.rows > 0 && !parameter.frozen) {
+      damped_.push_back({count_, parameter.matrix});
+    }
     count_ += parameter.count;
   }
   for (std::size_t i = 0; i < traits_.slots.size(); ++i) {
@@ -87,6 +90,10 @@ void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const f
   }
   if (options_.clipping.at(ClipScope::stage)) squares_.limit(gradient, options_.clipping.max_norm);
   for (const Run& run : trained_) apply(run, p, step, gradient.as<float>(), weights);
+  for (const Matrix& matrix : damped_) {
+    device_.damp(stream_, gradient.as<float>() + matrix.first, matrix.form,
+                 static_cast<float>(options_.damping));
+  }
   if (looks_ahead_ && traits_.predicts_by_last_update) {
     if (!last_update_) {
       last_update_ = Buffer(device_, stream_, gradient.bytes(), MemoryKind::optimizer);

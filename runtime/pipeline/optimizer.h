@@ -25,6 +25,7 @@ struct OptimizerOptions {
   double beta2 = 0.999;
   double nu = 1;  // of the momentum in the step, the rest is the gradient
   double epsilon = 1e-8;
+  double damping = 0;  // share of a matrix's change in the direction that Device::damp finds
   double weight_decay = 0;
   bool vectors_decay = true;    // parameters of one dimension as well: biases, norms
   std::vector<RateOf> rates{};  // the first that covers a parameter holds
@@ -36,9 +37,9 @@ constexpr auto fields_of(Type<OptimizerOptions>) {
   return fields<&OptimizerOptions::name, &OptimizerOptions::learning_rate,
                 &OptimizerOptions::momentum, &OptimizerOptions::nesterov, &OptimizerOptions::beta1,
                 &OptimizerOptions::beta2, &OptimizerOptions::nu, &OptimizerOptions::epsilon,
-                &OptimizerOptions::weight_decay, &OptimizerOptions::vectors_decay,
-                &OptimizerOptions::rates, &OptimizerOptions::ema, &OptimizerOptions::schedule,
-                &OptimizerOptions::clipping>;
+                &OptimizerOptions::damping, &OptimizerOptions::weight_decay,
+                &OptimizerOptions::vectors_decay, &OptimizerOptions::rates, &OptimizerOptions::ema,
+                &OptimizerOptions::schedule, &OptimizerOptions::clipping>;
 }
 
 // The optimizer of one stage of one virtual worker; its state is local to both. It yields the
@@ -58,7 +59,8 @@ class Optimizer {
       : Optimizer(std::move(options), device, stream,
                   std::vector<OptimizedParameter>{{.count = count}}) {}
 
-  // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that
+  // Overwrites `gradient` with the applied weight change of minibatch p, damped (Device::damp)
+  // where the options say so: of each matrix, decoupled decay included. `weights` are those that
   // decay, and whose norms LAMB takes: what the gradient was taken at, as far as they are still
   // there (PassWeights::at_update). LAMB (arXiv 1904.00962, algorithm 2) makes Adam's step with
   // decoupled decay as long, parameter by parameter, as its weights are, times the rate (norms of
@@ -102,6 +104,10 @@ class Optimizer {
     bool decays = true;
     double rate = 1;
   };
+  struct Matrix {  // that is damped
+    std::int64_t first = 0;
+    DampedMatrix form;
+  };
   void add_run(const OptimizedParameter& parameter, std::int64_t first);
   void drop_frozen(Buffer& gradient);
   void apply(const Run& run, Minibatch p, std::int64_t step, float* gradient, const float* weights);
@@ -115,6 +121,7 @@ class Optimizer {
   Stream& stream_;
   std::int64_t count_ = 0;
   std::vector<Run> trained_, frozen_;
+  std::vector<Matrix> damped_;
   std::vector<Buffer> slots_;
   bool looks_ahead_ = false;
   Buffer last_update_;  // where the state does not say the direction

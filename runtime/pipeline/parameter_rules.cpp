@@ -33,6 +33,13 @@ std::string with_dots(std::string text) {
   return text;
 }
 
+// (in, out), or outputs and the rest: (out, in), OIHW, (vocabulary, features).
+DampedMatrix matrix_of(const ParameterEntry& entry) {
+  const Shape& shape = entry.shape.shape;
+  if (shape.rank() < 2 || shape[0] < 2 || entry.count < 2 * shape[0]) return {};
+  return {shape[0], entry.count / shape[0], entry.inputs_first};
+}
+
 }  // namespace
 
 bool covers(const std::string& pattern, const std::string& parameter) {
@@ -55,7 +62,8 @@ std::vector<OptimizedParameter> optimized_parameters(const ParameterLayout& layo
     parameters.push_back({.count = entry.count,
                           .frozen = entry.frozen,
                           .decays = vectors_decay || entry.file_shape.size() >= 2,
-                          .rate = rate == rates.end() ? 1.0 : rate->factor});
+                          .rate = rate == rates.end() ? 1.0 : rate->factor,
+                          .matrix = matrix_of(entry)});
   }
   return parameters;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "kernels/damping.h"
 #include "runtime/model/parameters.h"
 
 // What an optimizer does differently from parameter to parameter: which weights decay, and rates by
@@ -30,7 +31,8 @@ struct OptimizedParameter {
   std::int64_t count = 0;
   bool frozen = false;  // has no gradient and does not change
   bool decays = true;
-  double rate = 1;  // factor of the learning rate
+  double rate = 1;        // factor of the learning rate
+  DampedMatrix matrix{};  // as damping sees it; no rows: a vector
 };
 
 // Those of a layout that are its own, in its order. A parameter decays if it has two dimensions or

@@ -2,6 +2,7 @@
 #include "tests/end-to-end/serial_optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -36,6 +37,12 @@ SerialSteps::SerialSteps(SerialOptimizer optimizer, const ParameterLayout& layou
                            static_cast<std::size_t>(entry.count),
                            decays ? optimizer_.weight_decay : 0.0f,
                            optimizer_.factor_of ? optimizer_.factor_of(entry.name) : 1.0});
+    const Shape& shape = entry.shape.shape;  // as it lies in memory
+    if (shape.rank() < 2) continue;
+    Parameter& matrix = parameters_.back();
+    matrix.rows = static_cast<std::size_t>(shape[0]);
+    matrix.columns = matrix.count / matrix.rows;
+    matrix.inputs_first = shape.rank() == 2 && entry.name.starts_with("linear");
   }
   if (slots.empty()) return;
   ensure(slots.size() == slots_.size(), "the state of this optimizer");
@@ -69,6 +76,7 @@ Floats SerialSteps::delta(const Floats& gradient, const Floats& weights, std::in
     const auto rate = static_cast<float>(optimizer_.rate_at(p) * of.factor);
     step_of(of, gradient, weights, has("lamb") ? 1.0f : rate, factors, result);
     if (has("lamb")) trust(of, weights, rate, result);
+    if (optimizer_.damping > 0 && of.rows > 1 && of.columns > 1) damp(of, result);
   }
   step_ = step;
   newest_ = result;
@@ -98,6 +106,52 @@ void SerialSteps::step_of(const Parameter& of, const Floats& gradient, const Flo
         change = rate * mixed / (std::sqrt(v / factors.bias2) + o.epsilon);
       }
       result[i] = decoupled ? -(change + (rate * of.decay) * weights[i]) : -change;
+    }
+  }
+}
+
+void SerialSteps::damp(const Parameter& of, Floats& result) const {
+  float* const d = result.data() + of.first;
+  const auto along_rows = [&](const Floats& v) {
+    Floats sums;
+    for (std::size_t r = 0; r < of.rows; ++r) {
+      std::array<float, 32> lane{};
+      for (std::size_t c = 0; c < of.columns; ++c) lane[c % 32] += d[r * of.columns + c] * v[c];
+      for (std::size_t half = 16; half > 0; half /= 2) {
+        for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+      }
+      sums.push_back(lane[0]);
+    }
+    return sums;
+  };
+  const auto down_columns = [&](const Floats& v) {
+    Floats sums;
+    for (std::size_t c = 0; c < of.columns; ++c) {
+      float sum = 0, block = 0;
+      for (std::size_t r = 0; r < of.rows; ++r) {
+        block += d[r * of.columns + c] * v[r];
+        if (r % 64 < 63 && r + 1 < of.rows) continue;
+        sum += block;
+        block = 0;
+      }
+      sums.push_back(sum);
+    }
+    return sums;
+  };
+  const auto over_inputs = [&](const Floats& v) {  // a number for each output
+    return of.inputs_first ? down_columns(v) : along_rows(v);
+  };
+  const auto over_outputs = [&](const Floats& v) {
+    return of.inputs_first ? along_rows(v) : down_columns(v);
+  };
+  Floats x = over_outputs(over_inputs(Floats(of.inputs_first ? of.rows : of.columns, 1.0f)));
+  const double squares = squares_of(x, 0, x.size());
+  for (float& value : x) value *= squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0.0f;
+  const Floats z = over_inputs(x);
+  for (std::size_t r = 0; r < of.rows; ++r) {
+    for (std::size_t c = 0; c < of.columns; ++c) {
+      const float by = optimizer_.damping * z[of.inputs_first ? c : r];
+      d[r * of.columns + c] -= by * x[of.inputs_first ? r : c];
     }
   }
 }

@@ -29,6 +29,7 @@ struct SerialOptimizer {
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
   float nu = 1;
+  float damping = 0;          // of matrices
   bool vectors_decay = true;  // parameters of one dimension as well
   // Of a parameter by its name: a factor of its rate; absent: 1.
   std::function<double(const std::string&)> factor_of{};
@@ -52,6 +53,8 @@ class SerialSteps {
   //   adam          m = b1 m + (1-b1) g';  v = b2 v + (1-b2) g'^2;
   //                 delta = -(rate (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon))
   //   adamw         m, v of g;  delta = -(the same + rate decay w)
+  // Of a matrix d, damped: y = the sums over inputs, x = d^T y over its norm, z = d x,
+  // d = d - (damping z) x^T. Sums along rows by 32 lanes, down columns by blocks of 64 rows.
   //   lamb          m, v of g;  u = adamw's at rate 1;  delta = -(u (rate |w| / |u|)), and
   //                 -(u rate) where a norm is 0: of each parameter, squares as for clipping
   Floats delta(const Floats& gradient, const Floats& weights, std::int64_t step, Minibatch p);
@@ -72,6 +75,8 @@ class SerialSteps {
     std::size_t first, count;
     float decay;
     double factor;
+    std::size_t rows = 0, columns = 0;
+    bool inputs_first = false;
   };
   struct Adam {
     float rest1, rest2, bias1, bias2;
@@ -82,6 +87,7 @@ class SerialSteps {
   float direction(const Adam& factors, float rate, std::size_t i) const;
   void step_of(const Parameter& of, const Floats& gradient, const Floats& weights, float rate,
                const Adam& factors, Floats& result);
+  void damp(const Parameter& of, Floats& result) const;
   static void trust(const Parameter& of, const Floats& weights, float rate, Floats& result);
 
   SerialOptimizer optimizer_;

@@ -338,6 +338,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                    .beta2 = training_.optimizer.beta2,
                    .nu = training_.optimizer.nu,
                    .epsilon = training_.optimizer.epsilon,
+                   .damping = training_.optimizer.damping,
                    .weight_decay = training_.optimizer.weight_decay,
                    .vectors_decay = training_.optimizer.vectors_decay,
                    .rates = training_.rates,

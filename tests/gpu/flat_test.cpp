@@ -167,6 +167,18 @@ TEST_F(CudaArrays, Adam) {
       }
 }
 
+TEST_F(CudaArrays, Damp) {
+  for (const bool inputs_first : {false, true})
+    for (const std::int64_t columns : {1, 37, 512}) {
+      expect_same([&](Arrays& a, std::int64_t n) {
+        float* const d = a.add(drawn(1, n));
+        if (n >= columns)
+          a.device().damp(a.stream(), d, {n / columns, columns, inputs_first}, 0.8f);
+        return a.read(d, n);
+      });
+    }
+}
+
 // Activations of every element type.
 class CudaElements : public testing::TestWithParam<Precision> {
  protected:

@@ -2,6 +2,7 @@
 #include "kernels/cuda/own/elementwise.h"
 
 #include "kernels/cuda/own/pack.h"
+#include "kernels/cuda/own/reduce.h"
 
 namespace hetpipe::cuda {
 namespace {
@@ -50,9 +51,6 @@ struct Backward {
   HETPIPE_DEVICE float operator()(float read, float dy) const { return layer.backward(read, dy); }
 };
 
-struct Plus {
-  HETPIPE_DEVICE float operator()(float a, float b) const { return a + b; }
-};
 struct PlusRelu {
   HETPIPE_DEVICE float operator()(float a, float b) const { return Relu{}.forward(a + b); }
 };

@@ -194,6 +194,58 @@ TEST_P(Optimizers, ScalesByTrust) {
   }
 }
 
+// In double, from the definition; sizes on both sides of lanes, blocks and tiles.
+TEST_P(Optimizers, DampsAsTheDefinitionSays) {
+  for (const auto& [rows, columns] : {std::pair{5, 3}, {64, 33}, {130, 70}, {300, 520}}) {
+    for (const bool inputs_first : {false, true}) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << columns << ", " << inputs_first);
+      const DampedMatrix matrix{rows, columns, inputs_first};
+      const std::vector<float> before = normal_values(4, rows * columns);
+      std::vector<float> d = before;
+      device_->damp(*stream_, d.data(), matrix, 0.8f);
+      const auto of = [&](std::int64_t out, std::int64_t in) {
+        return static_cast<std::size_t>(inputs_first ? in * columns + out : out * columns + in);
+      };
+      std::vector<double> x(static_cast<std::size_t>(matrix.inputs()));
+      double squares = 0;
+      for (std::int64_t o = 0; o < matrix.outputs(); ++o) {
+        double y = 0;
+        for (std::int64_t i = 0; i < matrix.inputs(); ++i) y += before[of(o, i)];
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          x[i] += y * before[of(o, static_cast<std::int64_t>(i))];
+        }
+      }
+      for (const double value : x) squares += value * value;
+      for (std::int64_t o = 0; o < matrix.outputs(); ++o) {
+        double z = 0;
+        for (std::int64_t i = 0; i < matrix.inputs(); ++i)
+          z += before[of(o, i)] * x[std::size_t(i)];
+        for (std::int64_t i = 0; i < matrix.inputs(); ++i) {
+          const double wanted = before[of(o, i)] - 0.8 * z * x[std::size_t(i)] / squares;
+          ASSERT_NEAR(d[of(o, i)], wanted, 2e-5) << o << ' ' << i;
+        }
+      }
+    }
+  }
+}
+
+// Rank one, u v^T: the whole of it is in that direction. And where inputs cancel nothing is found.
+TEST_P(Optimizers, DampsAMatrixOfRankOneByItsShare) {
+  const std::vector<float> u{1, -2, 3, 0.5f}, v{4, 1, 2};
+  for (const bool inputs_first : {false, true}) {
+    std::vector<float> d, wanted;
+    for (const float a : u) {
+      for (const float b : v) d.push_back(a * b);
+    }
+    for (const float value : d) wanted.push_back(0.25f * value);
+    device_->damp(*stream_, d.data(), {4, 3, inputs_first}, 0.75f);
+    for (std::size_t i = 0; i < d.size(); ++i) EXPECT_NEAR(d[i], wanted[i], 1e-6);
+  }
+  std::vector<float> cancels{1, -1, -2, 2};
+  device_->damp(*stream_, cancels.data(), {2, 2, false}, 0.75f);
+  EXPECT_EQ(cancels, (std::vector<float>{1, -1, -2, 2}));
+}
+
 TEST_P(Optimizers, ElementwiseWork) {
   const std::vector<float> x = normal_values(3, kCount), y = normal_values(4, kCount);
   std::vector<float> z(kCount), w = y;
@@ -280,8 +332,11 @@ TEST(OptimizerBits, AreTheSameOnEveryDeviceAndThreadCount) {
                  8, kMany);
     device->look_ahead_adam(*stream, ahead.data(), w.data(), first.data(), second.data(), adamw, 8,
                             0.02f, kMany);
-    for (const auto& state :
-         {velocity, first, second, limited, trusted, nesterov, decoupled, ahead}) {
+    std::vector<float> damped = g, damped_inputs_first = g;
+    device->damp(*stream, damped.data(), {317, 315, false}, 0.8f);
+    device->damp(*stream, damped_inputs_first.data(), {61, 1639, true}, 0.8f);
+    for (const auto& state : {velocity, first, second, limited, trusted, nesterov, decoupled, ahead,
+                              damped, damped_inputs_first}) {
       all.insert(all.end(), state.begin(), state.end());
     }
     return all;

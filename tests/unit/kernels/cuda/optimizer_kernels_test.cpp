@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/own/damping.h"
+#include "kernels/cuda/own/flat.h"
 #include "kernels/cuda/own/optimizer.h"
 #include "kernels/devices.h"
 #include "tests/unit/kernels/cuda/own_test.h"
@@ -87,6 +89,24 @@ TEST_F(OptimizerKernels, ScaleByTrust) {
       scale_by_trust(update.data(), squares.data(), 0.03f, count, &factor, nullptr);
       reference_->scale_by_trust(*stream_, wanted.data(), squares.data(), 0.03f, count);
       ASSERT_TRUE(same(update.values(), wanted.values()));
+    }
+  });
+}
+
+TEST_F(OptimizerKernels, Damp) {
+  in_both_orders([&] {
+    for (const auto& [rows, columns] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 5}, {64, 32}, {65, 33}, {150, 300}}) {
+      for (const bool inputs_first : {false, true}) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << columns << ", " << inputs_first);
+        const DampedMatrix m{rows, columns, inputs_first};
+        Array<float> d(normal_values(8, rows * columns)), wanted(normal_values(8, rows * columns));
+        std::vector<double> squares(static_cast<std::size_t>(1 + squares_scratch(m.inputs())));
+        std::vector<float> scratch(static_cast<std::size_t>(damp_scratch(m)));
+        damp(d.data(), m, 0.8f, squares.data(), scratch.data(), nullptr);
+        reference_->damp(*stream_, wanted.data(), m, 0.8f);
+        ASSERT_TRUE(same(d.values(), wanted.values()));
+      }
     }
   });
 }
