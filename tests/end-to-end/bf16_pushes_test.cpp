@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/text.h"
 #include "kernels/element.h"
@@ -32,7 +33,7 @@ TEST(NearestBf16, RoundsTiesToEven) {
   EXPECT_EQ(nearest_bf16(257.0f), 256.0f);  // between 256 and 258
   EXPECT_EQ(nearest_bf16(259.0f), 260.0f);
   EXPECT_EQ(nearest_bf16(-257.5f), -258.0f);
-  EXPECT_EQ(nearest_bf16(1e-40f), 9.91834e-41f);  // of 2^-133 each
+  EXPECT_EQ(nearest_bf16(1e-40f), std::ldexp(1.0f, -133));  // the smallest one; of 1.09
   EXPECT_TRUE(std::signbit(nearest_bf16(-0.0f)));
   EXPECT_EQ(nearest_bf16(std::numeric_limits<float>::max()),
             std::numeric_limits<float>::infinity());
@@ -65,9 +66,7 @@ TEST_P(Bf16Pushes, EveryDistance) {
   for (const int distance : {0, 1, 3}) {
     for (const int in_flight : {1, 3}) {
       SCOPED_TRACE(format("Nm = %d, D = %d", in_flight, distance));
-      Training training = small(in_flight, distance);
-      training.epochs = 2;
-      expect_like_serial(training);
+      expect_like_serial(small(in_flight, distance));
     }
   }
 }
@@ -132,7 +131,7 @@ TEST_P(Bf16Pushes, OfOtherSystems) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Bf16Pushes, ::testing::Values("reference", "cpu", "offload"),
+INSTANTIATE_TEST_SUITE_P(Devices, Bf16Pushes, ::testing::Values("reference", "offload"),
                          [](const auto& param) { return param.param; });
 
 TEST(Bf16PushesOfRanks, AreHalfAsManyBytesAndOtherWeights) {
@@ -141,38 +140,45 @@ TEST(Bf16PushesOfRanks, AreHalfAsManyBytesAndOtherWeights) {
   training.push_precision = "fp32";
   const Bench whole(training);
   const Trained of_halved = halved.train(), of_whole = whole.train();
-  const auto& ranks = of_halved.outcome.ranks;
-  ASSERT_EQ(ranks.size(), of_whole.outcome.ranks.size());
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    EXPECT_GT(ranks[r].bytes_pushed, 0);
-    EXPECT_EQ(2 * ranks[r].bytes_pushed, of_whole.outcome.ranks[r].bytes_pushed);
-    EXPECT_EQ(ranks[r].bytes_pulled, of_whole.outcome.ranks[r].bytes_pulled);
-    EXPECT_EQ(ranks[r].pushes, of_whole.outcome.ranks[r].pushes);
+  const auto by_place = [](const Trained& trained) {
+    std::map<std::pair<int, int>, RankReport> ranks;
+    for (const RankReport& rank : trained.outcome.ranks) {
+      ranks[{rank.virtual_worker.value, rank.stage.value}] = rank;
+    }
+    return ranks;
+  };
+  const auto ranks = by_place(of_halved), others = by_place(of_whole);
+  ASSERT_EQ(ranks.size(), 5u);
+  ASSERT_EQ(others.size(), ranks.size());
+  for (const auto& [place, rank] : ranks) {
+    EXPECT_GT(rank.bytes_pushed, 0);
+    EXPECT_EQ(2 * rank.bytes_pushed, others.at(place).bytes_pushed);
+    EXPECT_EQ(rank.bytes_pulled, others.at(place).bytes_pulled);
+    EXPECT_EQ(rank.pushes, others.at(place).pushes);
   }
   EXPECT_FALSE(of_halved.checkpoints.at(1).parameters == of_whole.checkpoints.at(1).parameters);
 }
 
 TEST(Bf16PushesOfRanks, ContinueBitForBit) {
-  for (const int distance : {0, 1, 3}) {
-    for (const std::string device : {"reference", "offload"}) {
-      SCOPED_TRACE(format("D = %d, ", distance) + device);
-      Training training = small(3, distance);
-      training.device = device;
-      training.epochs = 1.5;
-      const Bench bench(training);
-      const Trained whole = bench.train();
-      for (const Label label : {1, 2, 3}) {
-        ASSERT_LT(label, whole.end());
-        expect_part_of(bench.train(From{whole.checkpoints.at(label), true}), whole, label + 1,
-                       whole.end());
-      }
+  const std::pair<int, std::string> cases[]{{0, "reference"}, {1, "offload"}, {3, "reference"}};
+  for (const auto& [distance, device] : cases) {
+    SCOPED_TRACE(format("D = %d, ", distance) + device);
+    Training training = small(3, distance);
+    training.device = device;
+    training.epochs = 1.5;
+    const Bench bench(training);
+    const Trained whole = bench.train();
+    for (const Label label : {1, 3}) {
+      ASSERT_LT(label, whole.end());
+      expect_part_of(bench.train(From{whole.checkpoints.at(label), true}), whole, label + 1,
+                     whole.end());
     }
   }
 }
 
 TEST(Bf16PushesOfRanks, StopOnRequestAndContinue) {
   Training training = small(2, 1);
-  training.epochs = 3;
+  training.epochs = 2;
   const Bench bench(training);
   const Trained whole = bench.train();
   std::atomic<int> asked = 0;

@@ -339,7 +339,7 @@ TEST(PlanFile, RefusesAPrecisionThatNobodyPushesAndOneOfNoPushes) {
       why(plan + "push_precision = \"bf15\"\n"),
       HasSubstr("p.toml:26: [parameter_server]: unknown push_precision 'bf15' (did you mean "
                 "'bf16'?). Use one of these: fp32, bf16."));
-  const std::string summed = "sync = \"all-reduce\"\n" + plan;
+  const std::string summed = "format = 1\nsync = \"all-reduce\"\n" + plan.substr(plan.find('\n'));
   EXPECT_THAT(why(summed + "push_precision = \"bf16\"\n"),
               HasSubstr("[parameter_server]: push_precision = \"bf16\" and sync = \"all-reduce\" "
                         "(gradients are added up between the workers: nothing is pushed). Leave it "

@@ -93,23 +93,23 @@ TEST(Planner, TheAverageOfTheWeightsTakesMemory) {
 TEST(Planner, PricesPushesInBf16) {
   Cluster pool = kPool;
   pool.inter_node.bandwidth = 1e6;
-  for (const char* system : {"hetpipe", "ssp"}) {
-    for (const char* policy : {"", "search"}) {
-      SCOPED_TRACE(testing::Message() << system << ' ' << policy);
-      PlanRequest request = request_of(pool, 12);
-      for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 100'000;
-      request.system = system;
-      if (*policy != 0) request.policy = policy;
-      const Plan whole = make_plan(request);
-      request.push_precision = "bf16";
-      const Plan halved = make_plan(request);
-      ASSERT_TRUE(halved.server);
-      EXPECT_EQ(halved.server->push_precision, "bf16");
-      EXPECT_EQ(parse_plan(to_toml(halved), "plan.toml"), halved);
-      EXPECT_DOUBLE_EQ(halved.predicted->throughput,
-                       simulate(halved, pool, request.profile).throughput);
-      EXPECT_GT(halved.predicted->throughput, 1.1 * whole.predicted->throughput);
-    }
+  const std::vector<std::pair<std::string, std::optional<std::string>>> planners{
+      {"hetpipe", std::nullopt}, {"hetpipe", "search"}, {"ssp", std::nullopt}};
+  for (const auto& [system, policy] : planners) {
+    SCOPED_TRACE(system + ' ' + policy.value_or(""));
+    PlanRequest request = request_of(pool, 12);
+    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 100'000;
+    request.system = system;
+    request.policy = policy;
+    const Plan whole = make_plan(request);
+    request.push_precision = "bf16";
+    const Plan halved = make_plan(request);
+    ASSERT_TRUE(halved.server);
+    EXPECT_EQ(halved.server->push_precision, "bf16");
+    EXPECT_EQ(parse_plan(to_toml(halved), "plan.toml"), halved);
+    EXPECT_DOUBLE_EQ(halved.predicted->throughput,
+                     simulate(halved, pool, request.profile).throughput);
+    EXPECT_GT(halved.predicted->throughput, 1.1 * whole.predicted->throughput);
   }
 }
 
