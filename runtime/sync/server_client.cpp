@@ -229,7 +229,6 @@ void ServerClient::prefetch(Wave gate, Label label) {
 
 StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statistics,
                                  WeightsFor what) {
-  drop_sent();  // there is memory for one wave less from now on
   StageSnapshot snapshot;
   snapshot.label = label;
   const bool average = what == WeightsFor::evaluation_by_average;

@@ -143,7 +143,7 @@ TEST(Bf16PushesOfRanks, AreHalfAsManyBytesAndOtherWeights) {
   const auto by_place = [](const Trained& trained) {
     std::map<std::pair<int, int>, RankReport> ranks;
     for (const RankReport& rank : trained.outcome.ranks) {
-      ranks[{rank.virtual_worker.value, rank.stage.value}] = rank;
+      ranks[{rank.virtual_worker, rank.stage}] = rank;
     }
     return ranks;
   };
