@@ -185,21 +185,27 @@ TEST(HeldAhead, PeakMemoryIsTheLedgers) {
   }
 }
 
-// What has been pushed takes half, the sum that is made the whole.
+// What has been pushed takes half, the sum that is made the whole. With D > 0 one of the waves that
+// the ledger counts has gone by the time of the peak.
 TEST(HeldPushes, PeakMemoryIsTheLedgers) {
   for (const std::string device : {"cpu", "offload"}) {
-    for (const int distance : {0, 1}) {
+    for (const int distance : {0, 2}) {
+      SCOPED_TRACE(format("%s, D = %d", device.c_str(), distance));
       Playing run{"hetpipe", "", "", 4, 1};
       run.distance = distance;
       const Measured whole = measure(run, device);
       run.push_precision = "bf16";
       const Measured halved = measure(run, device);
-      SCOPED_TRACE(format("%s, D = %d", device.c_str(), distance));
-      expect_the_ledgers_peak(whole);
-      expect_the_ledgers_peak(halved);
+      const double at_least = distance == 0 ? 0.95 : 0.85;
+      expect_the_ledgers_peak(whole, at_least);
+      expect_the_ledgers_peak(halved, at_least);
       for (int k = 0; k < kStages; ++k) {
         EXPECT_EQ(whole.ledgers[at(k)].total() - halved.ledgers[at(k)].total(),
                   (distance + 1) * halved.parameters[at(k)] / 2);
+        if (distance > 0) {
+          EXPECT_LE(halved.ranks[at(k)].peak_memory,
+                    whole.ranks[at(k)].peak_memory - halved.parameters[at(k)] / 2);
+        }
       }
     }
   }
