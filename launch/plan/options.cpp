@@ -235,6 +235,11 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                                     "How the servers add the updates of virtual workers: their "
                                     "sum, their mean, or between the two, their sum over the "
                                     "square root of their number (root).")),
+          unset_means(otherwise(usual.push_precision),
+                      choice_option("push-precision", options.push_precision, {"fp32", "bf16"},
+                                    "What the updates that virtual workers push are rounded to: "
+                                    "bf16 halves the bytes of pushes. Weights, and pulls of them, "
+                                    "stay fp32.")),
           unset_means(otherwise("nodes without devices, or the first node"),
                       list_option("servers", "NODE,...", options.servers,
                                   "Nodes that each hold a shard of the parameters.")),
@@ -294,7 +299,7 @@ std::vector<std::string> settled_by_plan(const PlanningOptions& options) {
 SearchChoice search_choice(const PlanningOptions& options) {
   SearchChoice choice;
   const bool of_servers = options.clock_distance || options.pull || options.scale ||
-                          options.placement || !options.servers.empty();
+                          options.push_precision || options.placement || !options.servers.empty();
   // If no search is requested it may replace the planner of a system, which stays.
   const bool asked = options.policy.has_value();
   if (asked && !options.system && !options.in_flight && !of_servers) {
@@ -327,6 +332,7 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
   request.pull = options.pull;
+  if (options.push_precision) request.push_precision = *options.push_precision;
   return request;
 }
 
@@ -387,6 +393,7 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
     contradicts(options.clock_distance.has_value(), "--clock-distance", other, why, remedy);
     contradicts(options.pull.has_value(), "--pull", other, why, remedy);
     contradicts(options.scale.has_value(), "--scale", other, why, remedy);
+    contradicts(options.push_precision.has_value(), "--push-precision", other, why, remedy);
     contradicts(!options.servers.empty(), "--servers", other, why, remedy);
     contradicts(options.placement.has_value(), "--placement", other, why, remedy);
   }
@@ -418,6 +425,7 @@ void override_plan(const PlanningOptions& options, const Cluster& cluster, Plan&
   apply("--clock-distance", options.clock_distance, &PlanServer::clock_distance);
   apply("--pull", options.pull, &PlanServer::pull);
   apply("--scale", options.scale, &PlanServer::scale);
+  apply("--push-precision", options.push_precision, &PlanServer::push_precision);
   problems.throw_if_any();
 }
 

@@ -35,6 +35,7 @@ struct PlanningOptions {
   std::optional<int> clock_distance;
   std::optional<std::string> pull;
   std::optional<std::string> scale;
+  std::optional<std::string> push_precision;
 };
 
 // Whether the rows are used alone or with --plan, whose values are then the defaults.

@@ -56,7 +56,8 @@ struct MemoryLedger {
 //                                   (both: less P where only forwards need it and no gradient is
 //                                   there meanwhile: the line of the gradients counts it)
 //   wave updates       (2 + D) P    with a server: the sum that is made, and the D + 1 own waves
-//                                   that no pulled label holds yet
+//                                   that no pulled label holds yet: P / 2 each where pushes are
+//                                   bf16
 //                      + P          where Nm - n >= 2: the snapshot arrives while the wave behind
 //                                   its gate makes updates; elsewhere it takes an older version's
 //                                   place

@@ -43,8 +43,9 @@ MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> cou
       stash_is_freed_(traits(rule.schedule).backwards_in_a_row && !update_by_wave_),
       backwards_(counts[static_cast<std::size_t>(device)].backwards),
       versions_(versions_of(rule, counts, counts[static_cast<std::size_t>(device)])),
-      copies_(2 + rule.optimizer_slots + (rule.average ? 1 : 0) + versions_.stashed + versions_.deferred_updates +
-              versions_.second + versions_.predicted + versions_.older + versions_.wave_updates) {
+      copies_(2 + rule.optimizer_slots + (rule.average ? 1 : 0) + versions_.stashed +
+              versions_.deferred_updates + versions_.second + versions_.predicted +
+              versions_.older + versions_.wave_updates) {
   for (const std::vector<int>& moment : counts[static_cast<std::size_t>(device)].micro_batches) {
     chunks_ = moment.size();
     moments_.insert(moments_.end(), moment.begin(), moment.end());
@@ -73,7 +74,9 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
   }
   if (rule.server) {
     const int snapshot = rule.in_flight - held.minibatches >= 2 ? 1 : 0;
-    versions.wave_updates = 2 + rule.clock_distance + snapshot;
+    const int pushed = 1 + rule.clock_distance;
+    versions.wave_updates = 1 + snapshot + (rule.halves_pushes ? 0 : pushed);
+    versions.pushed_halves = rule.halves_pushes ? pushed : 0;
   }
   // One more that comes ahead of its minibatch.
   const int begun = weights.update_by_wave ? std::min(held.minibatches, 2) : held.minibatches;
@@ -192,7 +195,7 @@ LedgerBytes MemoryBound::lines(std::span<const ChunkMemory> chunks) const {
   lines.second_version = versions_.second * p;
   lines.predicted_weights = versions_.predicted * p;
   lines.older_version = versions_.older * p;
-  lines.wave_updates = versions_.wave_updates * p;
+  lines.wave_updates = versions_.wave_updates * p + versions_.pushed_halves * p / 2;
   for (const ChunkMemory& chunk : chunks) lines.tied_weights += tied_bytes(chunk.footprint);
   add_moving(chunks, p, rule_.all_reduced, lines);
   return lines;
@@ -202,9 +205,10 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
   LedgerBytes lines;
   add_moving(std::span<const ChunkMemory, 1>(&chunk, 1), chunk.footprint.parameters, all_reduced,
              lines);
-  return copies_ * chunk.footprint.parameters + tied_bytes(chunk.footprint) + lines.summed_update +
-         lines.all_reduce + lines.activations + lines.samples_ahead + lines.messages +
-         lines.waiting_gradients + lines.workspace;
+  const std::int64_t p = chunk.footprint.parameters;
+  return copies_ * p + versions_.pushed_halves * p / 2 + tied_bytes(chunk.footprint) +
+         lines.summed_update + lines.all_reduce + lines.activations + lines.samples_ahead +
+         lines.messages + lines.waiting_gradients + lines.workspace;
 }
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
@@ -220,6 +224,7 @@ MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   rule.average = shape.average;
   rule.server = shape.server;
   rule.clock_distance = shape.clock_distance;
+  rule.halves_pushes = shape.halves_pushes;
   rule.micro_batches_of_backward = shape.micro_batches;
   return {rule, {&held, 1}, 0};
 }

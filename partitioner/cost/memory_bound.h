@@ -30,7 +30,8 @@ struct MemoryRule {
   // Where weights are predicted, the passes of this stage that look ahead at all.
   bool forward_ahead = true;
   bool backward_ahead = true;
-  bool average = false;  // of the weights, is kept here
+  bool average = false;        // of the weights, is kept here
+  bool halves_pushes = false;  // PlanServer::halves_pushes
 };
 
 // A stage on a device; several of one device: its chunks.
@@ -93,8 +94,9 @@ class MemoryBound {
     std::int64_t spare = 0;  // of those, not there while gradients are added
     std::int64_t older = 0;
     std::int64_t wave_updates = 0;
-    std::int64_t tied = 0;       // of foreign weights
-    std::int64_t tied_sent = 0;  // of weights on their way to later stages
+    std::int64_t pushed_halves = 0;  // of half a copy
+    std::int64_t tied = 0;           // of foreign weights
+    std::int64_t tied_sent = 0;      // of weights on their way to later stages
   };
   static Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
                               const HeldCounts& held);
@@ -131,6 +133,7 @@ struct PipelineShape {
   int clock_distance = 0;
   int micro_batches = 1;  // of a minibatch
   bool average = false;   // of the weights, kept by the stages
+  bool halves_pushes = false;
 };
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage);
 

@@ -4,9 +4,10 @@
 namespace hetpipe {
 namespace {
 
-std::int64_t factor(const MemoryBound& bound, std::int64_t StageFootprint::*member) {
+std::int64_t factor(const MemoryBound& bound, std::int64_t StageFootprint::*member,
+                    std::int64_t of = 1) {
   ChunkMemory one;
-  one.footprint.*member = 1;
+  one.footprint.*member = of;
   return bound.bytes(one);
 }
 
@@ -20,7 +21,7 @@ MemoryBound of_one_micro_batch(PipelineShape shape, StageId stage) {
 PipelineBound::PipelineBound(const PipelineShape& shape, StageId stage)
     : micro_batches_(shape.micro_batches) {
   const MemoryBound bound = of_one_micro_batch(shape, stage);
-  parameters_ = factor(bound, &StageFootprint::parameters);
+  two_of_parameters_ = factor(bound, &StageFootprint::parameters, 2);
   stash_ = micro_batches_ * factor(bound, &StageFootprint::stash);
   received_ = micro_batches_ * factor(bound, &StageFootprint::received);
   returned_ = factor(bound, &StageFootprint::received_once);

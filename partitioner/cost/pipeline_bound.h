@@ -35,14 +35,15 @@ class PipelineBound {
         of.tied().empty() ? 0
                           : uses_ * of.uses(first, end) + foreign_ * of.foreign(first, end) +
                                 tied_sent_ * tied.sent + tied_received_ * tied.received;
-    return parameters_ * of.parameters(first, end) + stash_ * of.stash(first, end) +
+    return two_of_parameters_ * of.parameters(first, end) / 2 + stash_ * of.stash(first, end) +
            received_ * received + returned + sent_ * sent + unpacked + workspace + tied_bytes +
            samples_ahead_ * of.samples_ahead(first, end);
   }
 
  private:
   // Bytes charged for one byte of each; of the moving ones per micro-batch.
-  std::int64_t parameters_, stash_, received_, returned_, sent_, working_;
+  std::int64_t two_of_parameters_;  // of two: some copies are halves
+  std::int64_t stash_, received_, returned_, sent_, working_;
   std::int64_t uses_, foreign_, tied_sent_, tied_received_, samples_ahead_;
   std::int64_t micro_batches_;
 };

@@ -47,12 +47,13 @@ struct PlanVirtualWorker {
 };
 
 struct PlanServer {
-  std::vector<std::string> nodes;     // one shard each
-  bool hosted = false;                // inside that node's first worker rank
-  int clock_distance = 0;             // D
-  std::string placement = "default";  // or "local"
-  std::optional<std::string> pull;    // "bound" or "newest"; absent: usual_pull(D)
-  std::string scale = "sum";          // or "mean", or "root": by the root of their number
+  std::vector<std::string> nodes;       // one shard each
+  bool hosted = false;                  // inside that node's first worker rank
+  int clock_distance = 0;               // D
+  std::string placement = "default";    // or "local"
+  std::optional<std::string> pull;      // "bound" or "newest"; absent: usual_pull(D)
+  std::string scale = "sum";            // or "mean", or "root": by the root of their number
+  std::string push_precision = "fp32";  // or "bf16": what a push's numbers are rounded to
   bool operator==(const PlanServer&) const = default;
 
   // Whether a gate grants what the servers have by then, rather than exactly the label D waves back
@@ -60,6 +61,8 @@ struct PlanServer {
   bool pulls_newest() const {
     return clock_distance > 0 && pull.value_or(usual_pull(clock_distance)) == "newest";
   }
+  // Whether a push takes half the bytes of the parameters.
+  bool halves_pushes() const { return push_precision == "bf16"; }
   // The paper's for D > 0.
   static const char* usual_pull(int clock_distance) {
     return clock_distance > 0 ? "newest" : "bound";

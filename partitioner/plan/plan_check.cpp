@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/schedule/generate.h"
 
 namespace hetpipe {
@@ -151,6 +152,13 @@ class PlanCheck {
     };
     if (server.nodes.empty()) problem("no node (each holds a shard). Name at least one.");
     if (server.clock_distance < 0) problem("clock_distance is negative. Use 0 or more.");
+    if (server.halves_pushes() && !traits(composition(plan_).sync).waves()) {
+      problem("push_precision = \"" + server.push_precision + "\" and sync = \"" +
+              std::string(to_string(composition(plan_).sync)) +
+              "\" (gradients are added up between the workers: nothing is pushed). Leave it out, "
+              "or set sync = \"" +
+              std::string(to_string(SyncRule::wsp)) + "\".");
+    }
     std::set<std::string> seen;
     for (const std::string& node : server.nodes) {
       if (!seen.insert(node).second) {

@@ -191,6 +191,7 @@ class PlanFile {
     const std::string pull = word(reader, "pull", {"bound", "newest"});
     if (says_pull) server.pull = pull;
     server.scale = word(reader, "scale", {"sum", "mean", "root"});
+    server.push_precision = word(reader, "push_precision", {"fp32", "bf16"});
     reader.done();
     plan_.server = std::move(server);
   }
@@ -311,6 +312,9 @@ std::string server_text(const PlanServer& server) {
   text += "placement = " + toml_string(server.placement) + "\n";
   if (server.pull) text += "pull = " + toml_string(*server.pull) + "\n";
   text += "scale = " + toml_string(server.scale) + "\n";
+  if (server.push_precision != PlanServer{}.push_precision) {
+    text += "push_precision = " + toml_string(server.push_precision) + "  # 2 bytes a number\n";
+  }
   return text;
 }
 

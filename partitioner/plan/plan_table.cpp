@@ -269,7 +269,8 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
         d, nm - 1, (d + 1) * nm + nm - 2);
   }
   text += "parameter server, placement " + plan.server->placement +
-          (plan.server->hosted ? ", inside worker ranks" : "") + ":\n";
+          (plan.server->hosted ? ", inside worker ranks" : "") +
+          (plan.server->halves_pushes() ? ", pushes in bf16" : "") + ":\n";
   return text + servers_text(plan, profile);
 }
 

@@ -156,6 +156,7 @@ class Planner {
     request.average = request_.ema > 0 && !request.server;
     request.clock_distance = request_.clock_distance;
     request.work = request_.partition_work;
+    request.halves_pushes = request.server && server_of(request_).halves_pushes();
     return request;
   }
 

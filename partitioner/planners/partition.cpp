@@ -88,7 +88,8 @@ PipelineShape pipeline_shape(const PartitionRequest& request) {
           request.server,
           request.clock_distance,
           request.micro_batches,
-          request.average};
+          request.average,
+          request.halves_pushes};
 }
 
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
@@ -170,6 +171,7 @@ Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Pl
   request.server = plan.server.has_value();
   request.average = plan.ema > 0 && !request.server;
   request.clock_distance = plan.server ? plan.server->clock_distance : 0;
+  request.halves_pushes = plan.server && plan.server->halves_pushes();
   return evaluate_partition(cluster, profile, request, request.devices, std::move(ends));
 }
 

@@ -39,6 +39,7 @@ struct PartitionRequest {
   std::int64_t work = 400'000'000;
   // Steps, if more, while there is no partition at all.
   std::int64_t first_work = 1'000'000;
+  bool halves_pushes = false;  // PlanServer::halves_pushes
 };
 
 struct PartCost {

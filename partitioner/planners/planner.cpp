@@ -84,6 +84,7 @@ void check_request(const PlanRequest& request) {
   }
   check_word(problems, "--placement", "placement", request.placement, {"default", "local"});
   if (request.pull) check_word(problems, "--pull", "pull", *request.pull, {"bound", "newest"});
+  check_word(problems, "--push-precision", "precision", request.push_precision, {"fp32", "bf16"});
   check_word(problems, "--optimizer", "optimizer", request.optimizer, optimizer_names());
   check_count(problems, "--in-flight", request.in_flight.value_or(1), 1, 10000);
   check_count(problems, "--virtual-workers", request.virtual_workers.value_or(1), 1, 1 << 20);
@@ -237,6 +238,7 @@ PlanServer server_of(const PlanRequest& request) {
   server.clock_distance = request.clock_distance;
   server.placement = request.placement;
   server.pull = request.pull;
+  server.push_precision = request.push_precision;
   if (!server.pull && server.clock_distance > 0) {
     server.pull = PlanServer::usual_pull(server.clock_distance);
   }

@@ -59,6 +59,7 @@ struct PlanRequest {
   std::function<void(const std::string&)> progress;
   // Cuts of HetPipe's planner, for requests that differ in policy and placement alone.
   std::shared_ptr<SharedCuts> shared_cuts;  // null: none are shared
+  std::string push_precision = PlanServer{}.push_precision;
 };
 
 std::shared_ptr<SharedCuts> share_cuts();

@@ -256,6 +256,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.average = row_.request.ema > 0 && !has_server();
   request.clock_distance = has_server() ? knobs.clock_distance : 0;
   request.work = kCutWork;
+  request.halves_pushes = has_server() && server_of(row_.request).halves_pushes();
   if (row_.request.cluster.devices().size() <= kFewDevices) request.first_work = kCutWork;
   const auto key_of = [&](const PartitionRequest& r) {
     return worker + format("%d/%d/%d/%d/%d", r.minibatch, r.in_flight, r.micro_batches,

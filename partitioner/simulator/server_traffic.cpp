@@ -17,6 +17,7 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
       rules_(rules),
       newest_(!traits(sync).bounded || plan.server->pulls_newest()),
       gates_(newest_ ? plan.virtual_workers.size() : 0) {
+  const double pushed = plan.server->halves_pushes() ? 0.5 : 1;
   const std::vector<std::int64_t> parameter_bytes = own_parameter_bytes(profile);
   const std::vector<int> shard_of = shard_of_layers(plan, parameter_bytes);
   for (const PlanProcess& process : processes) {
@@ -37,7 +38,7 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
       part.pull_route = network.add_server_route(server, process.device, {});
       const double back = job.routes.back().latency;
       // Replicas have reduced their gradients: each pushes its piece of the sum.
-      part.push_bytes = size / process.replicas;
+      part.push_bytes = pushed * size / process.replicas;
       part.pull_bytes = size;
       part.there = there;
       part.back = back;

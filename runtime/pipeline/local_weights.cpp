@@ -4,13 +4,19 @@
 #include <algorithm>
 
 namespace hetpipe {
+namespace {
+
+constexpr std::int64_t kWidened = std::int64_t{256} << 10;  // numbers at a time
+
+}  // namespace
 
 LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rules, Visible visible,
-                           std::span<const float> initial)
+                           std::span<const float> initial, ElementType pushed)
     : device_(device),
       stream_(stream),
       rules_(rules),
       visible_(visible),
+      pushed_(pushed),
       count_(static_cast<std::int64_t>(initial.size())),
       updated_(rules.start_minibatch()),
       seen_(rules.start_minibatch()),
@@ -20,8 +26,8 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
 }
 
 LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rules,
-                           const ExactWeights& exact)
-    : LocalWeights(device, stream, rules, Visible::exactly, exact.base) {
+                           const ExactWeights& exact, ElementType pushed)
+    : LocalWeights(device, stream, rules, Visible::exactly, exact.base, pushed) {
   current_->label = exact.label;
   const Wave next = rules.start_wave();
   const std::vector<Minibatch> minibatches = rules.single_updates(rules.start_minibatch());
@@ -39,7 +45,7 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
   Wave wave = rules.bound_label(next);
   for (const auto& sum : exact.own_waves) {
     own_waves_.push_back(
-        {wave++, std::make_shared<const Buffer>(upload(sum, MemoryKind::messages))});
+        {wave++, std::make_shared<const Buffer>(rounded(upload(sum, MemoryKind::messages)))});
   }
 }
 
@@ -109,10 +115,39 @@ void LocalWeights::add_to_wave(const Buffer& delta) {
     device_.add(stream_, wave_sum_.as<float>(), delta.as<float>(), count_);
     return;
   }
-  wave_sum_ =
-      sum_memory_ ? sum_memory_(bytes()) : Buffer(device_, stream_, bytes(), MemoryKind::messages);
+  wave_sum_ = pushed_ == ElementType::fp32
+                  ? memory_of_push(bytes())
+                  : Buffer(device_, stream_, bytes(), MemoryKind::messages);
   device_.copy(stream_, wave_sum_.data(), delta.data(), bytes());
   wave_sum_started_ = true;
+}
+
+Buffer LocalWeights::memory_of_push(std::size_t bytes) {
+  return push_memory_ ? push_memory_(bytes) : Buffer(device_, stream_, bytes, MemoryKind::messages);
+}
+
+// A sum as it is pushed.
+Buffer LocalWeights::rounded(Buffer sum) {
+  if (pushed_ == ElementType::fp32 || count_ == 0) return sum;
+  Buffer push = memory_of_push(static_cast<std::size_t>(count_) * bytes_of(pushed_));
+  device_.convert(stream_, push.data(), pushed_, sum.data(), ElementType::fp32, count_);
+  return push;
+}
+
+void LocalWeights::each_float(const Buffer& pushed, const UseFloats& use) {
+  if (count_ == 0) return;
+  if (pushed_ == ElementType::fp32) return use(0, count_, pushed.as<float>());
+  // No more than a push takes: the one that has just gone left room for so many.
+  const std::int64_t most = std::min(kWidened, (count_ + 1) / 2);
+  Buffer floats(device_, stream_, static_cast<std::size_t>(most) * sizeof(float),
+                MemoryKind::workspace);
+  for (std::int64_t first = 0; first < count_; first += most) {
+    const std::int64_t some = std::min(most, count_ - first);
+    device_.convert(stream_, floats.data(), ElementType::fp32,
+                    pushed.data() + static_cast<std::size_t>(first) * bytes_of(pushed_), pushed_,
+                    some);
+    use(first, some, floats.as<float>());
+  }
 }
 
 void LocalWeights::computed(Minibatch q, Buffer delta, WaveSums wave_sums) {
@@ -133,7 +168,7 @@ std::shared_ptr<const Buffer> LocalWeights::end_wave(Wave wave,
                                                      const std::function<void(Buffer&)>& limit) {
   ensure(wave_sum_started_ || count_ == 0, "a wave without updates ends");
   if (limit && count_ > 0) limit(wave_sum_);
-  auto sum = std::make_shared<const Buffer>(std::move(wave_sum_));
+  auto sum = std::make_shared<const Buffer>(rounded(std::move(wave_sum_)));
   wave_sum_started_ = false;
   own_waves_.push_back({wave, sum});
   return sum;
@@ -146,7 +181,9 @@ void LocalWeights::rebase(Wave wave, Label label, Buffer snapshot) {
   while (!own_waves_.empty() && own_waves_.front().wave < label) own_waves_.pop_front();
   for (const OwnWave& own : own_waves_) {
     if (own.wave >= wave) break;
-    device_.add(stream_, next->values.as<float>(), own.sum->as<float>(), count_);
+    each_float(*own.sum, [&](std::int64_t first, std::int64_t count, const float* floats) {
+      device_.add(stream_, next->values.as<float>() + first, floats, count);
+    });
   }
   if (visible_ == Visible::at_once && wave_sum_started_) {  // those of `wave` so far
     device_.add(stream_, next->values.as<float>(), wave_sum_.as<float>(), count_);
@@ -193,8 +230,13 @@ ExactWeights LocalWeights::exact_of(const Kept& kept, Minibatch p) {
     update = download(*next->delta);
   }
   for (const OwnWave& own : own_waves_) {  // that a gate may still ask for
-    if (own.wave >= rules_.bound_label(rules_.wave_of(p)))
-      state.own_waves.push_back(download(*own.sum));
+    if (own.wave < rules_.bound_label(rules_.wave_of(p))) continue;
+    std::vector<float>& values = state.own_waves.emplace_back(static_cast<std::size_t>(count_));
+    each_float(*own.sum, [&](std::int64_t first, std::int64_t count, const float* floats) {
+      device_.copy(stream_, reinterpret_cast<std::byte*>(values.data() + first),
+                   reinterpret_cast<const std::byte*>(floats),
+                   static_cast<std::size_t>(count) * sizeof(float));
+    });
   }
   return state;
 }

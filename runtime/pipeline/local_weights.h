@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/element.h"
 #include "partitioner/plan/weight_rule.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/pipeline/stage_state.h"
@@ -32,14 +33,16 @@ struct WeightVersion {
 // keeps the one of its F for its B stashes weights.
 class LocalWeights {
  public:
-  // `initial`: snapshot(first_wave), what the run starts from.
+  // `initial`: snapshot(first_wave), what the run starts from. `pushed`: what waves' sums are
+  // rounded to when they end; own waves count as they were pushed.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules, Visible visible,
-               std::span<const float> initial);
+               std::span<const float> initial, ElementType pushed = ElementType::fp32);
   // Visible::exactly; continues at rules.start_minibatch() like a run that arrived there.
-  LocalWeights(Device& device, Stream& stream, const WaveRules& rules, const ExactWeights& exact);
+  LocalWeights(Device& device, Stream& stream, const WaveRules& rules, const ExactWeights& exact,
+               ElementType pushed = ElementType::fp32);
 
-  // Where waves' sums are added up, of so many bytes; else in memory of the device.
-  void add_up_in(std::function<Buffer(std::size_t)> memory) { sum_memory_ = std::move(memory); }
+  // Where pushes lie, of so many bytes; else in memory of the device.
+  void push_from(std::function<Buffer(std::size_t)> memory) { push_memory_ = std::move(memory); }
 
   Label label() const { return current_->label; }  // of the snapshot that the weights rest on
 
@@ -60,7 +63,7 @@ class LocalWeights {
   void computed(Minibatch q, Buffer delta, WaveSums wave_sums = WaveSums::yes);
 
   // All updates of the wave are in: their sum, to be pushed, once `limit` (may be empty) has had a
-  // look at it. Kept here until no gate can ask for it again.
+  // look at it; rounded. Kept here until no gate can ask for it again.
   std::shared_ptr<const Buffer> end_wave(Wave wave, const std::function<void(Buffer&)>& limit = {});
 
   // At the gate of `wave`, before version_for of its last minibatch: the weights now rest on
@@ -85,7 +88,7 @@ class LocalWeights {
   };
   struct OwnWave {
     Wave wave;
-    std::shared_ptr<const Buffer> sum;
+    std::shared_ptr<const Buffer> sum;  // as it was pushed
   };
   struct Kept {
     std::shared_ptr<const WeightVersion> base;
@@ -93,6 +96,11 @@ class LocalWeights {
   };
   void add_to_current(const Buffer& delta);
   void add_to_wave(const Buffer& delta);
+  Buffer memory_of_push(std::size_t bytes);
+  Buffer rounded(Buffer sum);
+  // use(first, count, floats) of all numbers of a push, some after some.
+  using UseFloats = std::function<void(std::int64_t, std::int64_t, const float*)>;
+  void each_float(const Buffer& pushed, const UseFloats& use);
   std::vector<float> download(const Buffer& buffer);
   ExactWeights exact_of(const Kept& kept, Minibatch p);
   Buffer upload(std::span<const float> values, MemoryKind kind);
@@ -104,6 +112,7 @@ class LocalWeights {
 
   const WaveRules& rules_;
   Visible visible_;
+  ElementType pushed_;
   std::int64_t count_;
   Minibatch updated_;
   Minibatch seen_;
@@ -111,7 +120,7 @@ class LocalWeights {
   std::deque<Update> kept_back_;   // computed, not visible yet
   std::deque<OwnWave> own_waves_;  // pushed, maybe not in the next label
   std::optional<Kept> kept_;
-  std::function<Buffer(std::size_t)> sum_memory_;
+  std::function<Buffer(std::size_t)> push_memory_;
   Buffer wave_sum_;
   bool wave_sum_started_ = false;
 };

@@ -36,11 +36,11 @@ LabelSum::~LabelSum() {
   thread_.join();
 }
 
-bool LabelSum::arrived(std::size_t contributor, std::size_t part, const ScatteredFloats& floats,
+bool LabelSum::arrived(std::size_t contributor, std::size_t part, const ScatteredNumbers& numbers,
                        std::int64_t count) {
   Part& known = contributors_[contributor].parts[part];
   if (known.arrived.load(std::memory_order_relaxed) == count) return false;
-  if (known.floats.base == nullptr) known.floats = floats;
+  if (known.numbers.base.lie == nullptr) known.numbers = numbers;
   known.arrived.store(count, std::memory_order_release);
   return true;
 }
@@ -76,7 +76,7 @@ std::int64_t LabelSum::ready_until(std::size_t contributor, const Part& part) co
 
 void LabelSum::Part::pass(std::int64_t count) {
   in_place += count;
-  if (in_place == floats.ranges[in_range].count) {
+  if (in_place == numbers.ranges[in_range].count) {
     ++in_range;
     in_place = 0;
   }

@@ -39,7 +39,8 @@ enum class SyncKind : std::int32_t {
   end
 };
 
-// Waves. Before each piece of a wave's sum, on Channel::push (PushPieces).
+// Waves. Before each piece of a wave's sum, in fp32 or bf16 as the plan says, on Channel::push
+// (PushPieces).
 struct PushPiece {
   static constexpr auto kKind = SyncKind::push_piece;
   Wave wave = 0;
@@ -53,7 +54,7 @@ struct PushShown {
   static constexpr auto kKind = SyncKind::push_shown;
   Wave wave = 0;
   VirtualWorkerId virtual_worker;
-  std::int32_t array = 0;  // all of the stage's floats
+  std::int32_t array = 0;  // all of the stage's numbers
 };
 struct PushAdded {
   static constexpr auto kKind = SyncKind::push_added;

@@ -66,7 +66,7 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
       peer.statistics = map.on_shard(kStatistics, setup_.shard, first, end);
       peer.pushes = std::make_unique<PushArrivals>(
           PushArrivals::From{peer.ranks.front(), peer.vw, first, end}, rules, map, setup_.shard,
-          service, blocks);
+          service, blocks, setup_.pushed);
       peer.gates.assign(peer.ranks.size(), rules.start_wave());
       peer.finished.assign(peer.ranks.size(), false);
       peers_.push_back(std::move(peer));

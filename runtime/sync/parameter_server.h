@@ -33,6 +33,7 @@ struct ServerSetup {
   int part = 0;               // number of this shard's part of a checkpoint
   double ema = 0;             // decay of the moving average of the weights; 0: none is kept
   double notice_seconds = 0;  // from a request to stop until the run is ended; 0: unknown
+  ElementType pushed = ElementType::fp32;  // of a push's numbers
 };
 
 // One shard of the parameter server. It holds no optimizer: a push is the sum of a wave's applied

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 
+#include "runtime/sync/numbers.h"
+
 namespace hetpipe {
 
 // What a contributor adds: factor * values[e], each product rounded by itself (factor 1: none).
 struct Addend {
-  const float* values = nullptr;
+  Numbers values;
   float factor = 1;
 };
 

@@ -22,7 +22,7 @@ class PushArrivals {
   struct Push {
     Wave wave = 0;
     std::int64_t arrived = 0;           // parameters, in the shard's order
-    ScatteredFloats parameters;         // the first `arrived` may be read
+    ScatteredNumbers parameters;        // the first `arrived` may be read
     std::span<const float> statistics;  // once all has arrived
     std::shared_ptr<float> memory;      // of this rank
   };
@@ -32,9 +32,10 @@ class PushArrivals {
     int first_layer = 0, end_layer = 0;
   };
 
-  // Nothing arrives from a stage without parameters on the shard. All outlive this.
+  // pushed: the type of the parameters' numbers. Nothing arrives from a stage without parameters on
+  // the shard. All outlive this.
   PushArrivals(const From& from, const WaveRules& rules, const ShardMap& map, ShardId shard,
-               RankService& service, SharedBlocks& blocks);
+               RankService& service, SharedBlocks& blocks, ElementType pushed);
 
   // Whether one more piece has arrived; posts the receives of those to come.
   bool take();
@@ -48,19 +49,25 @@ class PushArrivals {
  private:
   struct Receive {
     Operation operation;
-    std::int64_t floats = 0;
+    std::int64_t count = 0;  // numbers
   };
   bool in_place() const { return blocks_.reaches(from_.rank); }
   void post();
   Push& begin(std::int64_t floats);
+  std::span<std::byte> memory_of_piece(Push& push, std::int64_t first);
   bool take_shown();
+  Numbers numbers_at(const float* memory) const {
+    return {reinterpret_cast<const std::byte*>(memory), pushed_};
+  }
 
   From from_;
   const WaveRules& rules_;
   ShardId shard_;
   RankService& service_;
   SharedBlocks& blocks_;
-  std::int64_t parameters_, statistics_;  // floats on this shard
+  ElementType pushed_;
+  std::int64_t parameters_, statistics_;  // numbers on this shard
+  std::int64_t parameter_floats_;         // as many as the parameters' bytes take
   PushPieces pieces_;
   std::vector<FlatRange> ranges_;  // of a push's parameters, wherever they lie
   Wave next_wave_;

@@ -2,6 +2,7 @@
 #include "runtime/sync/server_client.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/index.h"
 #include "base/text.h"
@@ -13,7 +14,8 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
                            const ShardMap& map, std::vector<Rank> server_ranks,
                            CheckpointRule checkpoints, CheckpointSender& parts,
                            DeviceTransport& transport, RankService& service, GateLabels& gates,
-                           SharedBlocks& blocks, StageReplica replica, ForwardHold* hold)
+                           SharedBlocks& blocks, StageReplica replica, ForwardHold* hold,
+                           ElementType pushed)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
@@ -27,7 +29,8 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       blocks_(blocks),
       replica_(std::move(replica)),
       sums_(replica_.sums, transport, service),
-      hold_(hold) {
+      hold_(hold),
+      pushed_(pushed) {
   service.on<PushAdded>([this](Rank, const PushAdded& added) {
     const auto state = to_be_added_.extract({added.wave, added.shard});
     ensure(!state.empty(), "a server has added what was not pushed");
@@ -54,9 +57,11 @@ void ServerClient::push_in_place(Wave wave, ShardId shard, std::shared_ptr<const
   const float* lies = sum->as<float>();
   std::shared_ptr<float> copy;
   if (!blocks_.owns(lies)) {
-    const auto count = static_cast<std::int64_t>(sum->bytes() / sizeof(float));
-    copy = blocks_.take(count);
-    copy_large(copy.get(), lies, count);
+    const std::size_t whole = sum->bytes() / sizeof(float);
+    const std::size_t rest = sum->bytes() % sizeof(float);
+    copy = blocks_.take(static_cast<std::int64_t>(whole + (rest > 0 ? 1 : 0)));
+    copy_large(copy.get(), lies, static_cast<std::int64_t>(whole));
+    std::memcpy(copy.get() + whole, lies + whole, rest);
     lies = copy.get();
   }
   const PushShown shown{.wave = wave, .virtual_worker = vw_, .array = blocks_.show(to, lies)};
@@ -92,9 +97,9 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
     }
     const MessageHeader header = header_of(PushPiece{.wave = wave, .virtual_worker = vw_});
     const std::span<const std::byte> all(sum->data(), sum->bytes());
+    const std::size_t size = bytes_of(pushed_);
     for (const FlatRange& piece : pieces.parameters) {  // from where they lie
-      const auto bytes = all.subspan(static_cast<std::size_t>(piece.offset) * sizeof(float),
-                                     static_cast<std::size_t>(piece.count) * sizeof(float));
+      const auto bytes = all.subspan(at(piece.offset) * size, at(piece.count) * size);
       sending_.push_back({transport_.send(to, Channel::push, header, bytes), sum, {}, nullptr});
     }
     if (pieces.statistics == 0) continue;

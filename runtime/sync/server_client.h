@@ -39,7 +39,8 @@ class ServerClient final : public Synchronizer {
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
                DeviceTransport& transport, RankService& service, GateLabels& gates,
                SharedBlocks& blocks, StageReplica replica = {},
-               ForwardHold* hold = nullptr);  // null: no stop inside of a wave
+               ForwardHold* hold = nullptr,  // null: no stop inside of a wave
+               ElementType pushed = ElementType::fp32);
 
   // Gates see to a stop at the end of a wave; a first stage waits here for one inside of it.
   void before_forward(Minibatch p) override {
@@ -104,6 +105,7 @@ class ServerClient final : public Synchronizer {
   StageReplica replica_;
   GroupSums sums_;
   ForwardHold* hold_;
+  ElementType pushed_;  // of the numbers that push() is given
   std::optional<Asked> prefetched_;
   std::deque<Sending> sending_;
   std::map<std::pair<Wave, ShardId>, std::shared_ptr<Added>> to_be_added_;

@@ -78,9 +78,9 @@ PushPieces push_pieces(const ShardMap& map, ShardId shard, int first_layer, int 
   PushPieces pieces;
   for (const FlatRange& range :
        map.in_stage(ShardMap::What::parameters, shard, first_layer, end_layer)) {
-    for (std::int64_t done = 0; done < range.count; done += kPieceFloats) {
+    for (std::int64_t done = 0; done < range.count; done += kPieceNumbers) {
       pieces.parameters.push_back(
-          {range.offset + done, std::min(kPieceFloats, range.count - done)});
+          {range.offset + done, std::min(kPieceNumbers, range.count - done)});
     }
   }
   pieces.statistics = map.on_shard(ShardMap::What::statistics, shard, first_layer, end_layer).count;

@@ -43,7 +43,7 @@ class ShardMap {
 
 // Small enough to stay in a core's cache between arriving and being added; large enough that a
 // message's own cost does not count.
-inline constexpr std::int64_t kPieceFloats = std::int64_t{256} << 10;
+inline constexpr std::int64_t kPieceNumbers = std::int64_t{256} << 10;
 
 // How one stage's push to one shard is cut into messages, the same for both ends: its parameters
 // piece by piece in the shard's order, so that the server adds one while the next arrives and the

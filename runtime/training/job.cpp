@@ -32,6 +32,10 @@ Sampler make_sampler(const TrainJob& job) {
 
 bool has_waves(const Plan& plan) { return traits(composition(plan).sync).waves(); }
 
+ElementType push_type(const Plan& plan) {
+  return plan.server && plan.server->halves_pushes() ? ElementType::bf16 : ElementType::fp32;
+}
+
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   WaveRules rules;
   rules.in_flight = job.plan.in_flight;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "kernels/element.h"
 #include "kernels/shape.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
@@ -119,9 +120,9 @@ struct TrainJob {
 };
 constexpr auto fields_of(Type<TrainJob>) {
   return fields<
-      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile, &TrainJob::time,
-      &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::vocabulary,
-      &TrainJob::class_names, &TrainJob::dataset_size, &TrainJob::test_size,
+      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+      &TrainJob::time, &TrainJob::model, &TrainJob::sample, &TrainJob::classes,
+      &TrainJob::vocabulary, &TrainJob::class_names, &TrainJob::dataset_size, &TrainJob::test_size,
       &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint, &TrainJob::optimizer,
       &TrainJob::label_smoothing, &TrainJob::mixes, &TrainJob::target_accuracy, &TrainJob::seed,
       &TrainJob::shuffle, &TrainJob::end_position, &TrainJob::evaluate_every,
@@ -150,6 +151,8 @@ PeriodicSchedule worker_schedule(const TrainJob& job, const WaveRules& rules, Vi
 
 // Updates go to parameter servers wave by wave; otherwise gradients are added up before each.
 bool has_waves(const Plan& plan);
+// Of the numbers of a push.
+ElementType push_type(const Plan& plan);
 
 // What training cannot play though a plan may say it, as the user's problems.
 void check_playable(const Plan& plan, Problems& problems);

@@ -43,6 +43,7 @@ ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& 
   setup.part = values.parts.of_shard(shard);
   setup.ema = job.optimizer.ema;
   setup.notice_seconds = job.notice_seconds;
+  setup.pushed = push_type(job.plan);
   return setup;
 }
 

@@ -193,15 +193,18 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   const ExactWeights* exact = common.exact_of_stage(role.virtual_worker, role.stage());
   const std::unique_ptr<LocalWeights> weights =
       exact != nullptr && plays
-          ? std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules, *exact)
+          ? std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules, *exact,
+                                           push_type(job.plan))
           : std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules,
-                                           setup.policy.visible, built.start.parameters);
+                                           setup.policy.visible, built.start.parameters,
+                                           push_type(job.plan));
   setup.servers_in_reach =
       static_cast<int>(std::count_if(setting.roles.server.begin(), setting.roles.server.end(),
                                      [&](Rank server) { return blocks.reaches(server); }));
   if (setup.servers_in_reach > 0) {  // servers add the sums from where they lie
-    weights->add_up_in([&](std::size_t bytes) {
-      const auto memory = blocks.take(static_cast<std::int64_t>(bytes / sizeof(float)));
+    weights->push_from([&](std::size_t bytes) {
+      const auto memory =
+          blocks.take(static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float)));
       return Buffer(*built.device, *built.stream, reinterpret_cast<std::byte*>(memory.get()), bytes,
                     MemoryKind::messages, memory);
     });
@@ -233,7 +236,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
       return std::make_unique<ServerClient>(
           role.virtual_worker, *built.chunks.front(), common.rules, common.map,
           setting.roles.server, common.checkpoints, parts, *transport, service, *company.gates,
-          blocks, stage_replica(common, setting.roles, role), company.hold);
+          blocks, stage_replica(common, setting.roles, role), company.hold, push_type(job.plan));
     }
     return std::make_unique<GroupSynchronizer>(
         group_setup(common, setting.roles, role, company.stop), common.rules, *transport, service);

@@ -35,6 +35,8 @@ struct Playing {
   int in_flight, micro_batches;
   std::string model = "snn-mlp";
   double ema = 0;
+  int distance = 0;
+  std::string push_precision = "fp32";
   int minibatch() const { return kMicroBatch * micro_batches; }
 };
 
@@ -105,6 +107,8 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   training.in_flight = run.in_flight;
   training.micro_batches = run.micro_batches;
   training.ema = run.ema;
+  training.distance = run.distance;
+  training.push_precision = run.push_precision;
   const Bench bench(training);
   const TrainJob job = bench.job_of();
 
@@ -178,6 +182,32 @@ TEST(HeldAhead, PeakMemoryIsTheLedgers) {
     expect_the_ledgers_peak(measured);
     // Noted of a host that is ahead alone: before the first pass it waits for nothing.
     for (const RankReport& rank : measured.ranks) EXPECT_GT(rank.unfed_seconds, 0);
+  }
+}
+
+// What has been pushed takes half, the sum that is made the whole. With D > 0 one of the waves that
+// the ledger counts has gone by the time of the peak.
+TEST(HeldPushes, PeakMemoryIsTheLedgers) {
+  for (const std::string device : {"cpu", "offload"}) {
+    for (const int distance : {0, 2}) {
+      SCOPED_TRACE(format("%s, D = %d", device.c_str(), distance));
+      Playing run{"hetpipe", "", "", 4, 1};
+      run.distance = distance;
+      const Measured whole = measure(run, device);
+      run.push_precision = "bf16";
+      const Measured halved = measure(run, device);
+      const double at_least = distance == 0 ? 0.95 : 0.85;
+      expect_the_ledgers_peak(whole, at_least);
+      expect_the_ledgers_peak(halved, at_least);
+      for (int k = 0; k < kStages; ++k) {
+        EXPECT_EQ(whole.ledgers[at(k)].total() - halved.ledgers[at(k)].total(),
+                  (distance + 1) * halved.parameters[at(k)] / 2);
+        if (distance > 0) {
+          EXPECT_LE(halved.ranks[at(k)].peak_memory,
+                    whole.ranks[at(k)].peak_memory - halved.parameters[at(k)] / 2);
+        }
+      }
+    }
   }
 }
 

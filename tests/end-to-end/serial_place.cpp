@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "tests/end-to-end/serial_wsp.h"
 
 namespace hetpipe {
 namespace {
@@ -17,7 +18,10 @@ bool keeps_version(WeightRule rule) {
 }  // namespace
 
 SerialRules::SerialRules(const Plan& plan, int worker, Minibatch end_minibatch)
-    : system(composition(plan)), in_flight(plan.in_flight), end(end_minibatch) {
+    : system(composition(plan)),
+      in_flight(plan.in_flight),
+      end(end_minibatch),
+      rounds_pushes(plan.server && plan.server->push_precision == "bf16") {
   ScheduleRequest request;
   request.stages =
       static_cast<int>(plan.virtual_workers[static_cast<std::size_t>(worker)].stages.size());
@@ -145,6 +149,9 @@ void SerialPlace::update(Minibatch p, const Floats& gradient) {
     waves.push_back(deltas.back());  // the sum starts from the first one: -0 stays -0
   } else if (!rules.two_versions()) {
     add(waves.back(), deltas.back());
+  }
+  if (rules.rounds_pushes && rules.ends_wave(p)) {
+    for (float& value : waves.back()) value = nearest_bf16(value);
   }
   of_forwards_.erase(p);
   of_backwards_.erase(p);

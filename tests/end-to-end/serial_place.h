@@ -18,6 +18,7 @@ struct SerialRules {
   int in_flight = 1;
   Minibatch end = 0;  // one past its last minibatch
   int held = 1;       // most minibatches at its first stage at any moment: what vertical sync lags
+  bool rounds_pushes = false;  // to bf16
   // Per stage: how far ahead predictions look.
   std::vector<VersionDifference> ahead;
 

@@ -121,6 +121,8 @@ class Game {
     if (first < end && wsp_.optimizer.clips == SerialOptimizer::Clips::wave) {
       clip(player, player.waves[wave], wsp_.optimizer.clip_norm * rates);
     }
+    if (first >= end || !wsp_.rounds_pushes) return;
+    for (float& value : player.waves[wave]) value = nearest_bf16(value);
   }
 
   // Each stage's slice to this norm. Squares are added within blocks of 4096 elements of a
@@ -235,6 +237,14 @@ class Game {
 };
 
 }  // namespace
+
+float nearest_bf16(float value) {
+  if (!std::isfinite(value)) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);  // below 2^exponent, not below half of it
+  const double unit = std::ldexp(1.0, std::max(exponent, -125) - 8);
+  return static_cast<float>(std::nearbyint(static_cast<double>(value) / unit) * unit);
+}
 
 SerialWsp::Granted SerialWsp::bound(Wave first_wave, Wave distance) {
   return [=](int, Wave wave) { return std::max(first_wave, wave - distance); };

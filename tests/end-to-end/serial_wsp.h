@@ -29,6 +29,10 @@
 //   ...
 namespace hetpipe {
 
+// The nearest number of 8 significant bits (bf16), of two that are as near the one whose last bit
+// is 0; of the same range as a float's.
+float nearest_bf16(float value);
+
 // Everything that is known of a label: what a checkpoint holds.
 struct SerialState {
   std::vector<float> weights;
@@ -54,6 +58,7 @@ struct SerialWsp {
   std::vector<float> factors;  // of a virtual worker's pushes
   // [worker]: one past the last layer of each stage; what is clipped by itself.
   std::vector<std::vector<int>> stage_ends{};
+  bool rounds_pushes = false;  // to bf16: every sum of a wave, once it is complete
 
   struct Result {
     Label label = 0;  // the last one

@@ -128,6 +128,13 @@ TEST(StopInside, WhereverTheOthersAre) {
   }
 }
 
+// The part of the wave was pushed rounded; the continuation pushes the whole wave.
+TEST(StopInside, WhereWhatIsPushedIsRounded) {
+  Training training = of({{8, {2, 4}}, {6, {3}}}, 5, 2);
+  training.push_precision = "bf16";
+  stops_inside(training, 3);
+}
+
 // Long enough a notice: the end of the wave, and the exact state.
 TEST(StopAtTheEndOfAWave, WhereTheNoticeSuffices) {
   Training training{.model = "mlp", .samples = 150, .workers = {{8, {2}}, {6, {}}}, .in_flight = 4};

@@ -170,6 +170,7 @@ Plan make_plan(const Training& training, const Model& model) {
   server.placement = training.placement;
   server.pull = training.pull;
   server.scale = training.scale;
+  server.push_precision = training.push_precision;
   return plan;
 }
 
@@ -451,7 +452,8 @@ SerialWsp::Result Bench::serial(const std::optional<From>& from,
                 .start = std::nullopt,
                 .optimizer = training_.optimizer,
                 .factors = factors(),
-                .stage_ends = {}};
+                .stage_ends = {},
+                .rounds_pushes = training_.push_precision == "bf16"};
   if (from) wsp.start = state_of(from->checkpoint, model_);
   for (const Training::Worker& worker : training_.workers) {
     std::vector<int>& ends = wsp.stage_ends.emplace_back(worker.stage_ends);

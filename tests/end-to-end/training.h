@@ -70,6 +70,7 @@ struct Training {
   // Modelled seconds of a minibatch on each stage of a worker; empty: nothing is emulated.
   std::vector<double> paces{};
   bool simulated = false;  // the clock, in place of emulation
+  std::string push_precision = "fp32";
 };
 
 // What is in a checkpoint, flat, in the order of the whole model's layouts.

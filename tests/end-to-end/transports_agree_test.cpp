@@ -130,8 +130,9 @@ class TransportsAgree : public ::testing::Test {
     return read_checkpoint(*newest);
   }
 
-  void expect_agreement(int distance, bool hosted, int ranks) {
-    write_file(folder_ / "plan.toml", format(kPlan, distance, hosted ? "true" : "false"));
+  // `more`: lines of the plan's [parameter_server].
+  void expect_agreement(int distance, bool hosted, int ranks, const std::string& more = "") {
+    write_file(folder_ / "plan.toml", format(kPlan, distance, hosted ? "true" : "false") + more);
     const Checkpoint mpi =
         train("mpi", format("'" MPIEXEC_COMMAND "' --oversubscribe -np %d", ranks), "mpi");
     const Checkpoint threads = train("threads", "", "threads");
@@ -209,6 +210,9 @@ TEST_F(TransportsAgree, TiedWeightsBetweenStages) {
   expect_tied_weights_agree("spectrain", false);
 }
 TEST_F(TransportsAgree, HostedServersAndDistance) { expect_agreement(2, true, 4); }
+TEST_F(TransportsAgree, PushesInBf16) {
+  expect_agreement(1, false, 6, "push_precision = \"bf16\"\n");
+}
 
 }  // namespace transports_agree_test
 }  // namespace hetpipe

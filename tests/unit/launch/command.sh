@@ -292,6 +292,8 @@ refused "--weights: weights 'stash' under schedule 'gpipe' (a flush leaves one v
   "${planned[@]}" --system gpipe --weights stash
 refused "--schedule: weights 'stash' under schedule 'gpipe'" "${planned[@]}" --schedule gpipe
 refused "--clock-distance: cannot be combined with --system asp" "${planned[@]}" --system asp --clock-distance 1
+refused "--push-precision: cannot be combined with --system dapple (its replicas all-reduce" "${planned[@]}" --system dapple --push-precision bf16
+refused "--push-precision: unknown value 'fp16' (known: fp32, bf16)" "${planned[@]}" --push-precision fp16
 refused "--virtual-workers: 2 (DAPPLE's planner forms one virtual worker" "${planned[@]}" --system dapple --virtual-workers 2
 refused "--minibatch: 33 does not divide into 2 micro-batches" "${planned[@]}" --minibatch 33 --micro-batches 2
 [ ! -e "$folder/x.toml" ] || fail "a plan was written although the options were refused"

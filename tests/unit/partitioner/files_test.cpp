@@ -321,6 +321,32 @@ TEST(PlanFile, PredictionsRoundTrip) {
   EXPECT_EQ(parse_plan(to_toml(p), "again"), p);
 }
 
+TEST(PlanFile, SaysThePrecisionOfPushesOnlyIfItIsNotTheUsualOne) {
+  Plan p = parse_plan(kPlan, "p.toml");
+  EXPECT_EQ(p.server->push_precision, "fp32");
+  EXPECT_EQ(to_toml(p).find("push_precision"), std::string::npos);
+  p.server->push_precision = "bf16";
+  EXPECT_THAT(to_toml(p), HasSubstr("\npush_precision = \"bf16\""));
+  EXPECT_EQ(parse_plan(to_toml(p), "again"), p);
+}
+
+TEST(PlanFile, RefusesAPrecisionThatNobodyPushesAndOneOfNoPushes) {
+  const std::string plan = kPlan;
+  const auto why = [](const std::string& text) {
+    return user_error([&] { parse_plan(text, "p.toml"); });
+  };
+  EXPECT_THAT(
+      why(plan + "push_precision = \"bf15\"\n"),
+      HasSubstr("p.toml:26: [parameter_server]: unknown push_precision 'bf15' (did you mean "
+                "'bf16'?). Use one of these: fp32, bf16."));
+  const std::string summed = "format = 1\nsync = \"all-reduce\"\n" + plan.substr(plan.find('\n'));
+  EXPECT_THAT(why(summed + "push_precision = \"bf16\"\n"),
+              HasSubstr("[parameter_server]: push_precision = \"bf16\" and sync = \"all-reduce\" "
+                        "(gradients are added up between the workers: nothing is pushed). Leave it "
+                        "out, or set sync = \"wsp\"."));
+  EXPECT_EQ(why(summed), "");
+}
+
 TEST(PlanFile, ReportsEverythingAtOnce) {
   const std::string error = user_error([] {
     parse_plan(R"(format = 1

@@ -36,12 +36,16 @@ struct History {
   std::map<Minibatch, Floats> updates;
   Wave gate = 0;  // the last one passed
   Label label = 0;
+  ElementType pushed = ElementType::fp32;
 
   Floats sum_of_wave(Wave wave) const {
     const Minibatch first = wave * rules.in_flight;
     Floats sum = updates.at(first);
     for (Minibatch q = first + 1; q < first + rules.in_flight && updates.contains(q); ++q)
       add(sum, updates.at(q));
+    if (pushed == ElementType::bf16) {
+      for (float& value : sum) value = static_cast<float>(Bf16(value));
+    }
     return sum;
   }
   Floats weights_of(Minibatch p) const {
@@ -70,12 +74,13 @@ TEST(LocalWeights, CountTheUpdatesOfEarlierRuns) {
 // Plays one stage's schedule with random updates and snapshots.
 class Player {
  public:
-  Player(Device& device, const WaveRules& rules, std::uint32_t seed)
+  Player(Device& device, const WaveRules& rules, std::uint32_t seed,
+         ElementType pushed = ElementType::fp32)
       : device_(device),
         stream_(device.make_stream()),
         rules_(rules),
         random_(seed),
-        history_{rules, {}, {}, 0, 0} {
+        history_{rules, {}, {}, 0, 0, pushed} {
     history_.gate = history_.label = rules.first_wave;
   }
 
@@ -94,8 +99,8 @@ class Player {
       WaveRules rules = rules_;
       rules.played = rules.wave_of(from) - rules.first_wave;
       rules.inside = static_cast<int>(from % rules.in_flight);
-      LocalWeights weights =
-          state ? LocalWeights(device_, *stream_, rules, *state) : from_the_start();
+      LocalWeights weights = state ? LocalWeights(device_, *stream_, rules, *state, history_.pushed)
+                                   : from_the_start();
       StageActions some = actions(from, stop);
       const bool inside = stop % rules.in_flight != 0;
       if (inside) some.pop_back();  // the push of the part
@@ -108,7 +113,8 @@ class Player {
 
  private:
   LocalWeights from_the_start() {
-    return {device_, *stream_, rules_, Visible::exactly, snapshot(rules_.first_wave)};
+    return {device_,        *stream_, rules_, Visible::exactly, snapshot(rules_.first_wave),
+            history_.pushed};
   }
 
   void play(const StageActions& actions, LocalWeights& weights) {
@@ -141,7 +147,7 @@ class Player {
         weights.computed(p, buffer_of(history_.updates[p]));
       } else if (action.kind == ActionKind::push) {
         const auto sum = weights.end_wave(rules_.wave_of(p));
-        EXPECT_EQ(host(*sum), history_.sum_of_wave(rules_.wave_of(p)));
+        EXPECT_EQ(pushed(*sum), history_.sum_of_wave(rules_.wave_of(p)));
         exact_ = weights.exact(rules_.wave_of(p));
       }
     }
@@ -173,6 +179,18 @@ class Player {
     return values;
   }
 
+  Floats pushed(const Buffer& sum) {
+    if (history_.pushed == ElementType::fp32) return host(sum);
+    std::vector<Bf16> values(kCount);
+    EXPECT_EQ(sum.bytes(), kCount * sizeof(Bf16));
+    device_.copy(*stream_, std::as_writable_bytes(std::span(values)).data(), sum.data(),
+                 sum.bytes());
+    stream_->synchronize();
+    Floats wide;
+    for (const Bf16 value : values) wide.push_back(static_cast<float>(value));
+    return wide;
+  }
+
   Device& device_;
   std::unique_ptr<Stream> stream_;
   const WaveRules& rules_;
@@ -181,7 +199,8 @@ class Player {
   std::optional<ExactWeights> exact_;  // of the newest whole wave
 };
 
-void play_all_stages(const WaveRules& rules, int stages, std::uint32_t seed) {
+void play_all_stages(const WaveRules& rules, int stages, std::uint32_t seed,
+                     ElementType pushed = ElementType::fp32) {
   const Minibatch first = rules.first_minibatch(), end = rules.end[0];
   const Schedule schedule = lower(continuous_1f1b(stages, rules.in_flight, first, end),
                                   {StageSync::waves, rules.in_flight, first, end});
@@ -190,7 +209,7 @@ void play_all_stages(const WaveRules& rules, int stages, std::uint32_t seed) {
     for (int k = 0; k < stages; ++k) {
       SCOPED_TRACE(testing::Message()
                    << name << ", stage " << k << " of " << stages << ", seed " << seed);
-      Player(*device, rules, seed).play(schedule[static_cast<std::size_t>(k)]);
+      Player(*device, rules, seed, pushed).play(schedule[static_cast<std::size_t>(k)]);
       if (testing::Test::HasFatalFailure()) return;
     }
     EXPECT_EQ(device->memory().used(), 0u);
@@ -213,7 +232,10 @@ TEST(LocalWeights, AreWhatTheHistorySays) {
           SCOPED_TRACE(testing::Message()
                        << "Nm " << in_flight << " D " << distance << " first wave " << first_wave
                        << (pull == PullRule::bound ? " bound" : " newest"));
-          for (int stages = 1; stages <= 3; ++stages) play_all_stages(rules, stages, seed++);
+          for (int stages = 1; stages <= 3; ++stages) {
+            play_all_stages(rules, stages, seed, ElementType::bf16);
+            play_all_stages(rules, stages, seed++);
+          }
         }
       }
     }
@@ -239,6 +261,7 @@ TEST(LocalWeights, GoOnWhereverTheyStop) {
               return lower(continuous_1f1b(2, in_flight, from, to),
                            {StageSync::waves, in_flight, first, to})[k];
             };
+            Player(*device, rules, seed, ElementType::bf16).play(actions, {stop, again, end});
             Player(*device, rules, seed++).play(actions, {stop, again, end});
             if (testing::Test::HasFailure()) return;
           }

@@ -87,7 +87,7 @@ struct Scattered {
       done += count;
     }
   }
-  ScatteredFloats floats() const { return {memory.data(), ranges}; }
+  ScatteredNumbers floats() const { return {memory.data(), ranges}; }
 };
 
 std::ptrdiff_t threads_of_this_process() {
@@ -223,6 +223,79 @@ TEST(PastCaches, AddsTheBitsOfTheDefinitionWhereverItLies) {
   }
 }
 
+std::vector<Bf16> narrow(const std::vector<float>& values) {
+  std::vector<Bf16> halves;
+  for (const float value : values) halves.emplace_back(value);
+  return halves;
+}
+std::vector<float> wide(const std::vector<Bf16>& halves) {
+  std::vector<float> values;
+  for (const Bf16 half : halves) values.push_back(static_cast<float>(half));
+  return values;
+}
+Numbers numbers_of(const std::vector<Bf16>& halves, std::int64_t first = 0) {
+  return Numbers(std::as_bytes(std::span(halves)).data(), ElementType::bf16).from(first);
+}
+
+TEST(PastCaches, AddsBf16AsTheFloatsThatTheyAre) {
+  Draws draws(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::int64_t count = draws.below(200), all = count + 64;
+    std::vector<std::vector<float>> arrays(3);
+    for (std::vector<float>& array : arrays) {
+      for (std::int64_t e = 0; e < all; ++e) array.push_back(draws.number());
+    }
+    const std::vector<Bf16> halves[] = {narrow(arrays[1]), narrow(arrays[2])};
+    const std::vector<float> floats[] = {wide(halves[0]), wide(halves[1])};
+    const float factors[] = {draws.below(2) == 0 ? 1.0f : draws.number(),
+                             draws.below(2) == 0 ? 1.0f : draws.number()};
+    const std::int64_t at = draws.below(64), first = draws.below(64), second = draws.below(64);
+    const bool two = draws.below(2) == 0;
+    const float* const before = arrays[0].data() + at;
+    std::vector<float> expected(static_cast<std::size_t>(all), 5.0f), sum = expected;
+    add_past_caches(expected.data() + at, before, {floats[0].data() + first, factors[0]},
+                    {two ? floats[1].data() + second : nullptr, factors[1]}, count);
+    add_past_caches(sum.data() + at, before, {numbers_of(halves[0], first), factors[0]},
+                    {two ? numbers_of(halves[1], second) : Numbers(), factors[1]}, count);
+    ASSERT_EQ(sum, expected) << "trial " << trial;
+    add_to(expected.data(), {floats[1].data(), factors[1]}, all);
+    add_to(sum.data(), {numbers_of(halves[1]), factors[1]}, all);
+    ASSERT_EQ(sum, expected) << "trial " << trial;
+  }
+}
+
+// Of several contributors, also where no cache holds the label.
+TEST(LabelSum, WidensBf16BeforeItAddsThem) {
+  Draws draws(5);
+  for (const std::int64_t count : {std::int64_t{1001}, kBeyondCaches + 77}) {
+    std::vector<std::vector<float>> arrays(4);
+    for (std::vector<float>& array : arrays) {
+      for (std::int64_t e = 0; e < count; ++e) array.push_back(draws.number());
+    }
+    const std::vector<FlatRange> parts{{count - 300, 300}, {0, count - 300}};
+    std::vector<std::vector<Bf16>> halves;
+    std::vector<LabelSum::Contributor> contributors(3);
+    std::vector<float> expected = arrays[0], next(expected.size());
+    for (std::size_t i = 0; i < contributors.size(); ++i) {
+      halves.push_back(narrow(arrays[i + 1]));
+      contributors[i].factor = i == 1 ? 0.7f : 1.0f;
+      contributors[i].parts.emplace_back(FlatRange{0, count});
+      for (std::int64_t e = 0; e < count; ++e) {
+        const std::int64_t from = e < 300 ? count - 300 + e : e - 300;
+        const float change =
+            contributors[i].factor * static_cast<float>(halves[i][static_cast<std::size_t>(from)]);
+        expected[static_cast<std::size_t>(e)] += change;
+      }
+    }
+    LabelSum sum(arrays[0], next, std::move(contributors), LabelSum::By::caller);
+    for (std::size_t i = 0; i < 3; ++i) sum.arrived(i, 0, {numbers_of(halves[i]), parts}, count);
+    while (!sum.add(100'000)) {
+    }
+    ASSERT_TRUE(sum.complete());
+    EXPECT_TRUE(next == expected) << count;
+  }
+}
+
 TEST(PastCaches, CopiesEveryFloatAndNoOther) {
   for (const std::int64_t count : {std::int64_t{100}, kBeyondCaches + 1, kBeyondCaches + 45}) {
     std::vector<float> from, to(static_cast<std::size_t>(count) + 40, -1.0f);
@@ -253,7 +326,7 @@ TEST(PushPieces, TileAStagesPartOfAShardInOrder) {
         }
         for (const FlatRange& piece : pieces.parameters) {
           EXPECT_GT(piece.count, 0);
-          EXPECT_LE(piece.count, kPieceFloats);
+          EXPECT_LE(piece.count, kPieceNumbers);
           for (std::int64_t e = 0; e < piece.count; ++e) got.push_back(piece.offset + e);
         }
         EXPECT_EQ(got, wanted) << "shard " << shard << " layers " << first << " to " << end;

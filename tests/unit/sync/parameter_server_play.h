@@ -44,9 +44,11 @@ enum class Reach { none, some, all };
 
 class Play {
  public:
-  explicit Play(const Case& played, Reach reach = Reach::none)
+  explicit Play(const Case& played, Reach reach = Reach::none,
+                ElementType pushed = ElementType::fp32)
       : case_(played),
         reach_(reach),
+        pushed_(pushed),
         model_(small_model()),
         map_(model_, played.shard_of_layer, played.shards),
         expected_(played, model_) {
@@ -224,6 +226,7 @@ class Play {
       initial.statistics.push_back(Expected::initial_statistic(g));
     }
     setup.ema = 0.5;
+    setup.pushed = pushed_;
     initial.average = initial.weights;
     setup.running.assign(case_.stage_end.size(), initial.statistics);
     return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service, blocks);
@@ -258,7 +261,7 @@ class Play {
     GateLabels gates(service);
     ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
                         {.next = test::listed(case_.checkpoint_labels)}, parts, messages, service,
-                        gates, blocks, replica_of(vw, k, r));
+                        gates, blocks, replica_of(vw, k, r), nullptr, pushed_);
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());
     const auto weights_at = Expected::places(expected_.parameters, layers);
@@ -284,16 +287,12 @@ class Play {
       }
     };
     // Some where servers in reach read them, some elsewhere.
-    const auto buffer_of = [&](Wave wave, auto value) {
-      const std::size_t bytes = weights_at.size() * sizeof(float);
+    const auto buffer_of = [&](Wave wave, ElementType type) {
+      const std::size_t bytes = weights_at.size() * bytes_of(type);
       const auto array = blocks.take(std::ssize(weights_at));
-      Buffer buffer = wave % 2 == 0
-                          ? Buffer(*device, *stream, bytes, MemoryKind::messages)
-                          : Buffer(*device, *stream, reinterpret_cast<std::byte*>(array.get()),
-                                   bytes, MemoryKind::messages, array);
-      for (std::size_t e = 0; e < weights_at.size(); ++e)
-        buffer.as<float>()[e] = value(weights_at[e]);
-      return buffer;
+      return wave % 2 == 0 ? Buffer(*device, *stream, bytes, MemoryKind::messages)
+                           : Buffer(*device, *stream, reinterpret_cast<std::byte*>(array.get()),
+                                    bytes, MemoryKind::messages, array);
     };
 
     std::uint64_t draws = 0;
@@ -332,11 +331,20 @@ class Play {
       }
       // Of replicas the terms, and the statistics around their mean, differ.
       const int replicas = static_cast<int>(worker_ranks_[at(vw)][at(k)].size());
-      Buffer term = buffer_of(wave, [&](std::int64_t g) {
-        return r == 0 ? Expected::delta(vw, wave, g) - static_cast<float>(replicas - 1) : 1.0f;
-      });
+      Buffer term = buffer_of(wave, ElementType::fp32);
+      for (std::size_t e = 0; e < weights_at.size(); ++e) {
+        term.as<float>()[e] =
+            r == 0 ? Expected::delta(vw, wave, weights_at[e]) - static_cast<float>(replicas - 1)
+                   : 1.0f;
+      }
       client.reduce(wave, term);
       client.finish_reduce(wave);
+      if (pushed_ == ElementType::bf16) {
+        Buffer halves = buffer_of(wave, pushed_);
+        device->convert(*stream, halves.data(), pushed_, term.data(), ElementType::fp32,
+                        std::ssize(weights_at));
+        term = std::move(halves);
+      }
       auto sum = std::make_shared<const Buffer>(std::move(term));
       std::vector<float> statistics;
       for (auto g : statistics_at) {
@@ -381,6 +389,7 @@ class Play {
 
   const Case& case_;
   Reach reach_;
+  ElementType pushed_;  // what is pushed are whole numbers that a bf16 holds, too
   Model model_;
   ShardMap map_;
   Expected expected_;

@@ -10,11 +10,11 @@
 namespace hetpipe {
 namespace parameter_server_test {
 
-class ParameterServerTest : public testing::TestWithParam<std::tuple<Case, Reach>> {};
+class ParameterServerTest : public testing::TestWithParam<std::tuple<Case, Reach, ElementType>> {};
 
 TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
-  const auto& [played, reach] = GetParam();
-  Play play(played, reach);
+  const auto& [played, reach, pushed] = GetParam();
+  Play play(played, reach, pushed);
   const std::vector<Seen> seen = play.run();
   if (testing::Test::HasFailure()) return;
   for (std::size_t r = 0; r < seen.size(); ++r) {
@@ -44,13 +44,16 @@ TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Runs, ParameterServerTest,
                          testing::Combine(testing::ValuesIn(cases()),
-                                          testing::Values(Reach::none, Reach::some, Reach::all)),
+                                          testing::Values(Reach::none, Reach::some, Reach::all),
+                                          testing::Values(ElementType::fp32, ElementType::bf16)),
                          [](const testing::TestParamInfo<ParameterServerTest::ParamType>& named) {
                            const Reach reach = std::get<Reach>(named.param);
                            return std::string(std::get<Case>(named.param).name) +
                                   (reach == Reach::none   ? ""
                                    : reach == Reach::some ? "_some_reach"
-                                                          : "_all_reach");
+                                                          : "_all_reach") +
+                                  (std::get<ElementType>(named.param) == ElementType::bf16 ? "_bf16"
+                                                                                           : "");
                          });
 
 TEST(CheckpointRule, StagesSendWhereACheckpointIsDueOrTheirRunEnds) {

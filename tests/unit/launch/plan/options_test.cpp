@@ -41,8 +41,9 @@ TEST(PlanningOptions, ServersForASystemThatAllReduces) {
   options.scale = "mean";
   options.servers = {"n0"};
   options.placement = "local";
+  options.push_precision = "bf16";
   const auto problems = problems_of(options);
-  ASSERT_EQ(problems.size(), 5u);
+  ASSERT_EQ(problems.size(), 6u);
   EXPECT_EQ(problems[0].where, "--clock-distance");
   EXPECT_THAT(problems[0].text, HasSubstr("--system dapple"));
   EXPECT_THAT(problems[0].text, HasSubstr("Leave it out, or choose"));

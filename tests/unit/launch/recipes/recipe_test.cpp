@@ -162,7 +162,7 @@ TEST_F(Recipes, HaveTheseKeys) {
             "test-transforms normalize mixup-alpha cutmix-alpha lr-schedule lr-warmup lr-steps "
             "lr-every lr-decay lr-power lr-final system schedule weights sync in-flight minibatch "
             "micro-batches precision "
-            "optimizer clock-distance pull scale evaluate-every target-accuracy");
+            "optimizer clock-distance pull scale push-precision evaluate-every target-accuracy");
 }
 
 TEST_F(Recipes, ComeByName) {

@@ -136,13 +136,15 @@ TEST(TrainOptions, AResumedRunKeepsItsPlan) {
 
 TEST(TrainOptions, SomeWinOverAPlan) {
   TrainOptions options;
-  problems_of(options, {"--plan", "p", "--data", "d", "--clock-distance", "3", "--scale", "mean"});
+  problems_of(options, {"--plan", "p", "--data", "d", "--clock-distance", "3", "--scale", "mean",
+                        "--push-precision", "bf16"});
   Plan plan;
   EXPECT_THROW(override_plan(options.planning, {}, plan), UserError);
   plan.server = PlanServer{};
   override_plan(options.planning, {}, plan);
   EXPECT_EQ(plan.server->clock_distance, 3);
   EXPECT_EQ(plan.server->scale, "mean");
+  EXPECT_TRUE(plan.server->halves_pushes());
   EXPECT_TRUE(plan.server->pulls_newest());  // the usual with D > 0
 }
 

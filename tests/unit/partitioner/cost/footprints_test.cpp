@@ -131,6 +131,7 @@ TEST(PipelineBound, IsTheLedgersToTheByte) {
     shape.server = random() % 2 == 0;
     shape.clock_distance = static_cast<int>(random() % 3);
     shape.micro_batches = 1 + static_cast<int>(random() % 3);
+    shape.halves_pushes = random() % 2 == 0;
     const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8,
                            shape.micro_batches);
     int first = 0;

@@ -34,6 +34,20 @@ TEST(StageLedger, LineByLine) {
             "total 1048");
 }
 
+// Of D + 2 sums, the one that is made stays fp32; what has been pushed takes half.
+TEST(StageLedger, PushesInBf16TakeHalf) {
+  PipelineShape shape{3, 4, 1, true, 1};
+  const std::int64_t whole = stage_ledger(kFootprint, shape, StageId{1}).total();
+  shape.halves_pushes = true;
+  const MemoryLedger halved = stage_ledger(kFootprint, shape, StageId{1});
+  EXPECT_THAT(drawn(halved), testing::HasSubstr("\nwave updates 300\n"));
+  EXPECT_EQ(halved.total(), whole - 2 * 100 / 2);
+  EXPECT_EQ(memory_bound(shape, StageId{1}).bytes({kFootprint}), halved.total());
+  shape.server = false;
+  EXPECT_EQ(drawn(stage_ledger(kFootprint, shape, StageId{1})),
+            drawn(stage_ledger(kFootprint, {3, 4, 1, false, 1}, StageId{1})));
+}
+
 TEST(StageLedger, LinesOfNothingAreLeftOut) {
   EXPECT_EQ(drawn(stage_ledger({100, 10, 0, 0, 0}, {1, 1, 0, false, 0}, StageId{0})),
             "weights 100\ngradients 100\nactivations 10\ntotal 210");

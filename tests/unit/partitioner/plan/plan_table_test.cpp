@@ -42,6 +42,15 @@ TEST(PlanTable, SaysWhatPeopleAskFor) {
   }
 }
 
+TEST(PlanTable, SaysThePrecisionOfPushesIfItIsNotTheUsualOne) {
+  Planned p;
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile),
+              HasSubstr("parameter server, placement default:"));
+  p.plan.server->push_precision = "bf16";
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile),
+              HasSubstr("parameter server, placement default, pushes in bf16:"));
+}
+
 TEST(PlanTable, ReplicasShareARow) {
   Planned p;
   p.plan.system = "gpipe";

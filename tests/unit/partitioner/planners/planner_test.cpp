@@ -88,6 +88,31 @@ TEST(Planner, TheAverageOfTheWeightsTakesMemory) {
   }
 }
 
+// Where the server's interface is slow: less to push is faster, for every planner that has servers,
+// and what is predicted is what the plan's simulation says.
+TEST(Planner, PricesPushesInBf16) {
+  Cluster pool = kPool;
+  pool.inter_node.bandwidth = 1e6;
+  const std::vector<std::pair<std::string, std::optional<std::string>>> planners{
+      {"hetpipe", std::nullopt}, {"hetpipe", "search"}, {"ssp", std::nullopt}};
+  for (const auto& [system, policy] : planners) {
+    SCOPED_TRACE(system + ' ' + policy.value_or(""));
+    PlanRequest request = request_of(pool, 12);
+    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 100'000;
+    request.system = system;
+    request.policy = policy;
+    const Plan whole = make_plan(request);
+    request.push_precision = "bf16";
+    const Plan halved = make_plan(request);
+    ASSERT_TRUE(halved.server);
+    EXPECT_EQ(halved.server->push_precision, "bf16");
+    EXPECT_EQ(parse_plan(to_toml(halved), "plan.toml"), halved);
+    EXPECT_DOUBLE_EQ(halved.predicted->throughput,
+                     simulate(halved, pool, request.profile).throughput);
+    EXPECT_GT(halved.predicted->throughput, 1.1 * whole.predicted->throughput);
+  }
+}
+
 TEST(Planner, TheBestOfThePolicies) {
   PlanRequest request = request_of(kPool, 12);
   const double best = plan_hetpipe(request).predicted->throughput;
@@ -188,11 +213,13 @@ TEST(Planner, EverythingWrongAtOnce) {
   request.policy = "best";
   request.clock_distance = -1;
   request.placement = "nowhere";
+  request.push_precision = "bf17";
   request.server_nodes = {"n9"};
   const std::string error = user_error([&] { plan_hetpipe(request); });
-  for (const char* part : {"--system: unknown system 'hetpype' (did you mean 'hetpipe'?)",
-                           "--policy: unknown policy 'best' (known: np, ed, hd, search)",
-                           "--clock-distance: -1", "--placement: unknown placement", "'n9'"}) {
+  for (const char* part :
+       {"--system: unknown system 'hetpype' (did you mean 'hetpipe'?)",
+        "--policy: unknown policy 'best' (known: np, ed, hd, search)", "--clock-distance: -1",
+        "--placement: unknown placement", "--push-precision: unknown precision 'bf17'", "'n9'"}) {
     EXPECT_THAT(error, HasSubstr(part));
   }
 }

@@ -124,6 +124,19 @@ TEST(Simulate, PushAndPullTakeTheirLink) {
   EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 2 + 1 + 3, 1e-9);
 }
 
+// Pushes alone take half: 1 + 1 s, and the snapshot 1 + 2 s.
+TEST(Simulate, PushesInBf16TakeHalfTheBytes) {
+  Cluster c = test::cluster_of({{"a"}, {}}, 1'000'000'000);
+  c.inter_node = {1000, 1, false};
+  Plan plan = plan_of({{2}}, 1);
+  plan.server = server_on("n1", 0);
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).bytes_between_nodes, 4000, 1e-9);
+  plan.server->push_precision = "bf16";
+  const Simulation halved = simulate(plan, c, second_per_layer(2));
+  EXPECT_NEAR(halved.iteration_seconds, 6 + 2 + 3, 1e-9);
+  EXPECT_NEAR(halved.bytes_between_nodes, 3000, 1e-9);
+}
+
 // Two virtual workers push 2 s each through the server's one interface, and pull as long. They
 // share it fairly: both pushes take 4 s, and so do both pulls.
 TEST(Simulate, VirtualWorkersShareTheServersInterface) {
