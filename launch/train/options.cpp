@@ -114,7 +114,7 @@ OptionGroup training_options(TrainOptions& options) {
                                            "adam, adamw, lamb: what is added to the root of the "
                                            "second moment.")),
           real_option(
-              "damping", "F", options.damping, {0, 1, true},
+              "damping", "F", options.damping, {0, 1},
               "Makes the update of each weight matrix smaller by this share in the "
               "direction that its outputs agree on most: steadier where updates come late."),
           elsewhere({"wd"},

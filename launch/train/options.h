@@ -44,7 +44,7 @@ struct TrainOptions {
   std::vector<double> betas;            // two, or none: 0.9 and 0.999
   std::optional<double> nu;             // absent: 1
   std::optional<double> epsilon;        // absent: 1e-8
-  double damping = 0;                   // of matrices' updates
+  double damping = 0;                   // of matrices' updates; 0: none
   std::optional<double> weight_decay;   // absent: OptimizerTraits::weight_decay
   std::optional<std::string> decay_of;  // absent: matrices if decay is decoupled, else all
   std::vector<std::string> rate_of;     // "PATTERN=FACTOR"
