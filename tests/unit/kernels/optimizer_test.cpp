@@ -204,7 +204,8 @@ TEST_P(Optimizers, DampsAsTheDefinitionSays) {
       std::vector<float> d = before;
       device_->damp(*stream_, d.data(), matrix, 0.8f);
       const auto of = [&](std::int64_t out, std::int64_t in) {
-        return static_cast<std::size_t>(inputs_first ? in * columns + out : out * columns + in);
+        const std::int64_t row = inputs_first ? in : out, column = inputs_first ? out : in;
+        return static_cast<std::size_t>(row * matrix.columns + column);
       };
       std::vector<double> x(static_cast<std::size_t>(matrix.inputs()));
       double squares = 0;
