@@ -15,7 +15,7 @@ constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
 
 }  // namespace
 
-void NonFiniteSearch::fail(Minibatch p, std::int64_t step, const Stage& stage, const Pass& pass,
+void NonFiniteSearch::fail(Minibatch p, const Stage& stage, const Pass& pass,
                            const StageWeights& weights) {
   const auto found = first_non_finite(stage, pass, weights);
   if (found && found->sender) {
@@ -28,8 +28,8 @@ void NonFiniteSearch::fail(Minibatch p, std::int64_t step, const Stage& stage, c
       "step %lld of virtual worker %d: the loss is not a finite number. The first non-finite "
       "number, in the order of computation, is at stage %d: %s. Lower --learning-rate, or start "
       "from an earlier checkpoint.",
-      static_cast<long long>(step), place_.virtual_worker.value, stage.id().value,
-      found ? found->what.c_str() : "the loss"));
+      static_cast<long long>(rules_.minibatches_done(p)), place_.virtual_worker.value,
+      stage.id().value, found ? found->what.c_str() : "the loss"));
 }
 
 // With the weights that its backward would have: the same bits where a version is kept.
@@ -41,14 +41,13 @@ ComputeWeights::Of NonFiniteSearch::compute_again(Minibatch p, int chunk, int mi
   return with;
 }
 
-void NonFiniteSearch::fail_again(Minibatch p, std::int64_t step, int chunk, int micro, Pass& pass) {
+void NonFiniteSearch::fail_again(Minibatch p, int chunk, int micro, Pass& pass) {
   const ComputeWeights::Of with = compute_again(p, chunk, micro, pass);
-  fail(p, step, *chunks_[at(chunk)], pass, with.weights);
+  fail(p, *chunks_[at(chunk)], pass, with.weights);
 }
 
 // The loss that a gradient came back from was finite.
-void NonFiniteSearch::look_again(Minibatch p, std::int64_t step,
-                                 std::vector<std::vector<HeldPass>> passes) {
+void NonFiniteSearch::look_again(Minibatch p, std::vector<std::vector<HeldPass>> passes) {
   for (std::size_t c = 0; c < passes.size(); ++c) {
     for (std::size_t m = 0; m < passes[c].size(); ++m) {
       HeldPass& pass = passes[c][m];
@@ -56,7 +55,7 @@ void NonFiniteSearch::look_again(Minibatch p, std::int64_t step,
       const ComputeWeights::Of with =
           compute_again(p, static_cast<int>(c), static_cast<int>(m), pass);
       if (first_non_finite(*chunks_[c], pass, with.weights)) {
-        fail(p, step, *chunks_[c], pass, with.weights);
+        fail(p, *chunks_[c], pass, with.weights);
       }
     }
   }

@@ -48,14 +48,14 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       messages_(setup_.place, chunks_, transport, service, pace_, report_, ahead_),
       tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_, ahead_),
       compute_(versions_, tied_, chunks_, setup_.place.split.micro_batches()),
-      search_(setup_.place, chunks_, compute_, statistics_, service),
+      search_(setup_.place, rules, chunks_, compute_, statistics_, service),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
       loss_scale_(rules.in_flight, setup_.loss_scale),
       label_(weights.label()) {
   service.on<FindNonFinite>([this](Rank, const FindNonFinite& message) {
     const Minibatch p = message.minibatch;
     if (auto flight = in_flight_.extract(p)) {
-      search_.look_again(p, rules_.minibatches_done(p), std::move(flight.mapped().passes));
+      search_.look_again(p, std::move(flight.mapped().passes));
     }
   });
   service.on<LossScaleOverflow>([this](Rank, const LossScaleOverflow& message) {

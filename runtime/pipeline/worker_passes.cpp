@@ -142,9 +142,8 @@ void Worker::note_loss(const Action& action, int micro, const Losses& losses,
   const Minibatch p = action.minibatch;
   HeldPass& pass = flight_of(p).passes[at(action.chunk)][at(micro)];
   if (!std::isfinite(losses.sum)) {
-    const std::int64_t step = rules_.minibatches_done(p);
-    if (weights != nullptr) search_.fail(p, step, chunk(action), pass, *weights);
-    search_.fail_again(p, step, action.chunk, micro, pass);
+    if (weights != nullptr) search_.fail(p, chunk(action), pass, *weights);
+    search_.fail_again(p, action.chunk, micro, pass);
   }
   wave_.add_loss(losses.sum, losses.correct, pass.samples, pass.predictions);
 }
