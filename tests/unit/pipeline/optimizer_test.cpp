@@ -237,6 +237,10 @@ TEST(Optimizer, WhichParametersDecayAndAtWhichRate) {
     EXPECT_EQ(all[i].rate, 1);
     EXPECT_EQ(some[i].rate, name == "conv2/weight" ? 3 : name.starts_with("conv") ? .1 : 1) << name;
     vectors += matrix ? 0 : 1;
+    const auto& [rows, columns, inputs_first] = all[i].matrix;  // as damping sees it
+    EXPECT_EQ(rows > 0, matrix) << name;
+    EXPECT_EQ(rows * columns, matrix ? all[i].count : 0) << name;
+    EXPECT_EQ(inputs_first, name == "linear1/weight" || name == "linear2/weight") << name;
   }
   EXPECT_GT(vectors, 4);
 }
