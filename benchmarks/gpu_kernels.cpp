@@ -282,6 +282,10 @@ class Table {
       device_.adam(*stream_, delta.as<float>(), first.as<float>(), second.as<float>(),
                    gradient.as<float>(), weights.as<float>(), {.weight_decay = 1e-4f}, 1, n);
     });
+    row("rmsprop", 20, [&] {
+      device_.rmsprop(*stream_, delta.as<float>(), second.as<float>(), gradient.as<float>(),
+                      weights.as<float>(), {.weight_decay = 1e-4f}, n);
+    });
     row("weights += change", 12,
         [&] { device_.add(*stream_, weights.as<float>(), delta.as<float>(), n); });
     row("sum of squares", 4,

@@ -126,6 +126,10 @@ class Device {
   virtual void adam(Stream& stream, float* delta, float* first, float* second,
                     const float* gradient, const float* weights, const AdamOptions& options,
                     std::int64_t step, std::int64_t count) = 0;
+  // RMSprop (Hinton's lecture 6e, in PyTorch's form, neither centred nor with momentum):
+  // g' = g + decay*w;  v = alpha*v + (1 - alpha)*g'^2;  delta = -(rate*g'/(sqrt(v) + epsilon)).
+  virtual void rmsprop(Stream& stream, float* delta, float* second, const float* gradient,
+                       const float* weights, const RmspropOptions& options, std::int64_t count) = 0;
   // LAMB's layer-wise step: update *= trust_factor(squares, rate) of kernels/optimizer_step.h, for
   // the sums of squares of a parameter and of its update (device memory).
   virtual void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,

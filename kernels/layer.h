@@ -369,4 +369,11 @@ struct AdamOptions {
   float nu = 1;
 };
 
+struct RmspropOptions {
+  float rate = 1e-2f;
+  float alpha = 0.99f;  // how much of the second moment each step keeps
+  float epsilon = 1e-8f;
+  float weight_decay = 0;
+};
+
 }  // namespace hetpipe

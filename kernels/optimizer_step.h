@@ -24,6 +24,9 @@ struct AdamStep {
   }
 };
 
+// 1 - beta.
+inline float rest_of(float beta) { return static_cast<float>(1.0 - static_cast<double>(beta)); }
+
 // rest = 1 - beta; bias = 1 - beta^step, step counted from 1.
 inline AdamStep adam_step(const AdamOptions& o, std::int64_t step) {
   const double beta1 = static_cast<double>(o.beta1);
@@ -32,15 +35,15 @@ inline AdamStep adam_step(const AdamOptions& o, std::int64_t step) {
   return {o.rate,
           o.beta1,
           o.beta2,
-          static_cast<float>(1.0 - beta1),
-          static_cast<float>(1.0 - beta2),
+          rest_of(o.beta1),
+          rest_of(o.beta2),
           static_cast<float>(1.0 - std::pow(beta1, t)),
           static_cast<float>(1.0 - std::pow(beta2, t)),
           o.epsilon,
           o.weight_decay,
           o.decoupled,
           o.nu,
-          static_cast<float>(1.0 - static_cast<double>(o.nu))};
+          rest_of(o.nu)};
 }
 
 // What LAMB multiplies an update u of weights w by (arXiv 1904.00962, algorithm 2): rate |w|/|u|

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The table rehearsal, sourced by benchmarks/run: the headline of HetPipe's paper, in simulated time (docs/simulated-time.md): a
 # small network learns, by the clock of VGG-19 and of ResNet-152 on the paper's testbed. Every plan has the same network, minibatch
-# of 32 for each device or virtual worker, and as many learning rates. SEEDS: of the race; MODEL, EPOCHS, TARGET, CLOCKS: other ones. A trial
-# has fewer of all.
+# of 32 for each device or virtual worker, rates that fall to 0, and is tuned: optimizer, rate, and length of the training. SEEDS: of the race;
+# MODEL, EPOCHS (lengths to choose from), TARGET, CLOCKS, DISTANCES: other ones. A trial has fewer of all.
 
 # like PLAN MODEL LAYERS: a plan of the same structure for the model, its layers dealt out evenly.
 like() {
@@ -16,46 +16,51 @@ like() {
     { print }' "$1" "$1"
 }
 
-# candidate CLOCK NAME OPTION...: plans with the options; it becomes CLOCK's NAME if it is predicted to be faster.
+# candidate CLOCK NAME OPTION...: plans with the options; it becomes CLOCK's NAME if it is predicted to be worth more.
 candidate() {
-  local clock=$1 name=$2 made=$work/candidate.toml predicted best
+  local clock=$1 name=$2 made=$work/candidate.toml predicted factor worth best
   shift 2
   rm -f "$made"
   "$build/bin/hetpipe" plan --cluster "$pool" --profile "$profiles/$clock.toml" "$@" --output "$made" > "$work/candidate.log" 2>&1 || return 0
   predicted=$(awk '/^throughput = / {printf "%.1f", $3}' "$made")
-  best=$(cat "$work/clocks/$clock-$name.predicted" 2> /dev/null || echo 0)
-  echo "| $clock | $name | $* | $predicted |" >> "$work/candidates.md"
-  if awk -v a="$predicted" -v b="$best" 'BEGIN {exit !(a > b)}'; then
+  factor=$(awk '/^samples_factor = / {printf "%.2f", $3}' "$made")
+  worth=$(awk -v t="$predicted" -v f="${factor:-1}" 'BEGIN {printf "%.1f", t / f}')
+  best=$(cat "$work/clocks/$clock-$name.worth" 2> /dev/null || echo 0)
+  echo "| $clock | $name | $* | $(awk '/^in_flight = / {print $3}' "$made") | $predicted | ${factor:-1} | $worth |" >> "$work/candidates.md"
+  if awk -v a="$worth" -v b="$best" 'BEGIN {exit !(a > b)}'; then
     cp "$made" "$work/clocks/$clock-$name.toml"
-    echo "$predicted" > "$work/clocks/$clock-$name.predicted"
+    echo "$worth" > "$work/clocks/$clock-$name.worth"
   fi
 }
 
-# race OUTPUT EPOCHS SEEDS PLAN@RATE...: trains the small network by each plan's clock.
+# race OUTPUT EPOCHS SEEDS PLAN@OPTIMIZER@RATE...: trains the small network by each plan's clock.
 race() {
-  local output=$1 epochs=$2 seeds=$3 one name rate plans=() given=()
+  local output=$1 epochs=$2 seeds=$3 one name optimizer rate plans=() given=()
   shift 3
   for one; do
-    name=${one%@*} rate=${one#*@}
-    cp "$work/small/$name.toml" "$work/small/$one.toml"
+    IFS=@ read -r name optimizer rate <<< "$one"
+    sed "s/^optimizer = .*/optimizer = \"$optimizer\"/" "$work/small/$name.toml" > "$work/small/$one.toml"
     plans+=("$work/small/$one.toml")
     given+=(--learning-rate "$one=$rate" --of "$one:time-of=$work/clocks/$name.toml" --of "$one:time-profile=$profiles/${name%%-*}.toml")
+    [ "$optimizer" != rmsprop ] || given+=(--of "$one:alpha=0.95" --of "$one:damping=0.8")
   done
   "$build/bin/hetpipe" compare --cluster "$pool" --profile "$work/profile.toml" --data "$data" --plans "$(IFS=,; echo "${plans[*]}")" \
-    "${given[@]}" --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations $evaluations --clock simulated \
-    --output "$output" -- --transport threads --trace off > "$output.log" 2>&1 || [ $? = 4 ] || { tail -n 20 "$output.log" >&2; die "training failed"; } # 4: a rate is too high
+    "${given[@]}" --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations $((evaluations * epochs)) --clock simulated \
+    --output "$output" -- --transport threads --trace off --lr-schedule polynomial --lr-warmup "$(awk -v e="$epochs" 'BEGIN {print e / 10}')" \
+    > "$output.log" 2>&1 < /dev/null || [ $? = 4 ] || { tail -n 20 "$output.log" >&2; die "training failed"; } # 4: a rate is too high
 }
 
 run_rehearsal() {
   build_targets hetpipe
-  local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} epochs=${EPOCHS:-5}
-  local target=${TARGET:-0.88} evaluations=10 clocks=${CLOCKS:-vgg19 resnet152} distances="0 4 32" policies="ed hd" placements="default local"
-  local -A rates=([bsp]="0.01 0.03 0.1 0.3" [hetpipe]="0.0003 0.001 0.003 0.01")
-  local seeds clock distance policy placement name names=() tries rate best row samples layers
+  local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} all_epochs=${EPOCHS:-2 3 5} epochs
+  local target=${TARGET:-0.88} evaluations=10 clocks=${CLOCKS:-vgg19 resnet152} distances=${DISTANCES:-0 4 32} policies="ed hd" placements="default local"
+  local bsp="sgd-momentum@0.03 sgd-momentum@0.1 sgd-momentum@0.3 rmsprop@0.0025 rmsprop@0.005 rmsprop@0.01 rmsprop@0.02"
+  local waves="rmsprop@0.0006 rmsprop@0.00125 rmsprop@0.0025 rmsprop@0.005"
+  local seeds clock distance policy placement name names=() tries how best row samples layers
   seeds=$(sized "${SEEDS:-1,2,3}" 1)
   if [ $trial = yes ]; then
-    data=$work/data target=0.01 evaluations=1 epochs=1 clocks=vgg19 distances=4 policies=ed placements=local
-    rates=([bsp]=0.001 [hetpipe]=0.0001)
+    data=$work/data target=0.01 evaluations=1 all_epochs=1 clocks=vgg19 distances=4 policies=ed placements=local
+    bsp=sgd-momentum@0.001 waves=rmsprop@0.0001
     make_pictures "$data" 1024 28
   fi
   rm -rf "$work/clocks" "$work/small" "$work/candidates.md"
@@ -75,34 +80,43 @@ run_rehearsal() {
     names+=("$clock-bsp")
   done
   for name in "${names[@]}"; do like "$work/clocks/$name.toml" "$model" "$layers" > "$work/small/$name.toml"; done
-  echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed, sgd-momentum 0.9, constant rates."
-  echo "bsp: all devices that hold 32 samples' training, 32 each, as in Horovod. d0, d4, d32: HetPipe with that D and virtual workers'"
-  echo "minibatches of 32; of the allocations ($policies) and placements ($placements) the one that is predicted to be fastest."
+  echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed; rates rise over a tenth of the training"
+  echo "and fall to 0 linearly. rmsprop: with alpha 0.95 and damping 0.8. bsp: all devices that hold 32 samples' training, 32 each, as in"
+  echo "Horovod. d0, d4, d32: HetPipe with that D and virtual workers' minibatches of 32; of the allocations ($policies) and placements"
+  echo "($placements) the one that is predicted to be worth most: samples/s over the factor of samples for late updates and large minibatches."
   echo
-  echo "| clock | plan | planned with | samples/s |"
-  echo "|---|---|---|---|"
+  echo "| clock | plan | planned with | Nm | samples/s | factor | worth |"
+  echo "|---|---|---|---|---|---|---|"
   cat "$work/candidates.md"
   echo
   for name in "${names[@]}"; do
-    for rate in ${rates[$([ "${name#*-}" = bsp ] && echo bsp || echo hetpipe)]}; do tries+=("$name@$rate"); done
+    for how in $([ "${name#*-}" = bsp ] && echo "$bsp" || echo "$waves"); do tries+=("$name@$how"); done
   done
-  race "$work/tuning" "$epochs" 1 "${tries[@]}"
-  echo "Samples until the target by learning rate, seed 1 (-: not in $epochs epochs); the race uses the best of each:"
+  for epochs in $all_epochs; do race "$work/tuning-$epochs" "$epochs" 1 "${tries[@]}"; done
+  echo "Samples until the target by optimizer, rate and epochs, seed 1 (-: not in so many epochs); the race uses the best of each:"
   echo
-  echo "| plan | samples, by rate | chosen |"
+  echo "| plan | samples by epochs: ${all_epochs// /, } | chosen |"
   echo "|---|---|---|"
   local taken=()
   for name in "${names[@]}"; do
     row="" best=""
-    for rate in ${rates[$([ "${name#*-}" = bsp ] && echo bsp || echo hetpipe)]}; do
-      samples=$(reached "$work/tuning/runs/$name@$rate-seed-1" samples)
-      row+="${row:+, }$rate: ${samples:--}"
-      if [ -n "$samples" ] && { [ -z "$best" ] || [ "$samples" -lt "${best% *}" ]; }; then best="$samples $rate"; fi
+    for how in $([ "${name#*-}" = bsp ] && echo "$bsp" || echo "$waves"); do
+      row+="${row:+; }$how:"
+      for epochs in $all_epochs; do
+        samples=$(reached "$work/tuning-$epochs/runs/$name@$how-seed-1" samples)
+        row+=" ${samples:--}"
+        if [ -n "$samples" ] && { [ -z "$best" ] || [ "$samples" -lt "${best%% *}" ]; }; then best="$samples $how $epochs"; fi
+      done
     done
-    echo "| $name | $row | ${best#* } |"
-    [ -z "$best" ] || taken+=("$name@${best#* }")
+    best=${best#* }
+    echo "| $name | $row | ${best:+${best% *}, ${best#* } epochs} |"
+    [ -z "$best" ] || taken+=("$name@$best")
   done
-  race "$work/race" "$epochs" "$seeds" "${taken[@]}"
+  for epochs in $all_epochs; do
+    tries=()
+    for name in "${taken[@]}"; do [ "${name#* }" != "$epochs" ] || tries+=("${name% *}"); done
+    [ ${#tries[@]} = 0 ] || race "$work/race-$epochs" "$epochs" "$seeds" "${tries[@]}"
+  done
   echo
   echo "The race, seeds $seeds, in simulated time; ratio: of the time of that clock's bsp. It is the product of the other two:"
   echo "samples until the target, and seconds for each sample, both as shares of those of bsp."
@@ -113,7 +127,8 @@ run_rehearsal() {
     for name in "${taken[@]}"; do
       [ "${name%%-*}" = "$clock" ] || continue
       for seed in ${seeds//,/ }; do
-        echo "$name $(reached "$work/race/runs/$name-seed-$seed" seconds) $(reached "$work/race/runs/$name-seed-$seed" samples)"
+        row=$work/race-${name#* }/runs/${name% *}-seed-$seed
+        echo "${name% *} $(reached "$row" seconds) $(reached "$row" samples)"
       done
     done | awk -v clock="$clock" '
       NF == 3 { if (!($1 in runs)) order[++n] = $1; ++runs[$1]; list[$1] = list[$1] (list[$1] == "" ? "" : ", ") sprintf("%.0f", $2); t[$1] += $2; s[$1] += $3 }

@@ -138,6 +138,12 @@ class CpuDevice final : public HostDevice {
       loops::adam(delta + i, first + i, second + i, gradient + i, weights + i, s, n);
     });
   }
+  void rmsprop(Stream&, float* delta, float* second, const float* gradient, const float* weights,
+               const RmspropOptions& options, std::int64_t count) override {
+    pieces(count, [&](std::int64_t i, std::int64_t n) {
+      loops::rmsprop(delta + i, second + i, gradient + i, weights + i, options, n);
+    });
+  }
   void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                       std::int64_t count) override {
     scale(stream, update, trust_factor(squares, rate), count);

@@ -84,6 +84,19 @@ HETPIPE_EVERY_WIDTH void adam(float* __restrict delta, float* __restrict first,
   }
 }
 
+HETPIPE_EVERY_WIDTH void rmsprop(float* __restrict delta, float* __restrict second,
+                                 const float* __restrict gradient, const float* __restrict weights,
+                                 const RmspropOptions& options, std::int64_t count) {
+  const RmspropOptions o = options;
+  const float rest = rest_of(o.alpha);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float g = gradient[i] + o.weight_decay * weights[i];
+    const float v = o.alpha * second[i] + rest * (g * g);
+    second[i] = v;
+    delta[i] = -(o.rate * g / (std::sqrt(v) + o.epsilon));
+  }
+}
+
 HETPIPE_EVERY_WIDTH void look_ahead(float* __restrict ahead, const float* __restrict weights,
                                     const float* __restrict x, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) ahead[i] = weights[i] - factor * x[i];

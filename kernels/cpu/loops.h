@@ -45,6 +45,8 @@ void adam(float* delta, float* first, float* second, const float* gradient, cons
 
 void look_ahead(float* ahead, const float* weights, const float* x, float factor,
                 std::int64_t count);
+void rmsprop(float* delta, float* second, const float* gradient, const float* weights,
+             const RmspropOptions& options, std::int64_t count);
 void look_ahead_adam(float* ahead, const float* weights, const float* first, const float* second,
                      const AdamStep& step, float factor, std::int64_t count);
 

@@ -212,6 +212,11 @@ class CudaDevice final : public Device {
     ensure(step >= 1, "Adam's steps count from 1");
     cuda::adam(delta, first, second, gradient, weights, options, step, count, handle(stream));
   }
+  void rmsprop(Stream& stream, float* delta, float* second, const float* gradient,
+               const float* weights, const RmspropOptions& options, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    cuda::rmsprop(delta, second, gradient, weights, options, count, handle(stream));
+  }
   void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                       std::int64_t count) override {
     const DeviceScope scope(gpu_.index);

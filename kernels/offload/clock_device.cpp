@@ -205,6 +205,10 @@ class ClockDevice final : public Device {
             std::int64_t, std::int64_t) override {
     small(s);
   }
+  void rmsprop(Stream& s, float*, float*, const float*, const float*, const RmspropOptions&,
+               std::int64_t) override {
+    small(s);
+  }
   void scale_by_trust(Stream& s, float*, const double*, float, std::int64_t) override { small(s); }
   void damp(Stream& s, float*, const DampedMatrix&, float) override { small(s); }
   void look_ahead(Stream& s, float*, const float*, const float*, float, std::int64_t) override {

@@ -143,6 +143,13 @@ class OffloadDevice final : public Device {
       cpu_->adam(*host_, delta, first, second, gradient, weights, options, step, count);
     });
   }
+  void rmsprop(Stream& stream, float* delta, float* second, const float* gradient,
+               const float* weights, const RmspropOptions& options, std::int64_t count) override {
+    on(stream, [=, this, delta = memory_.near(delta), second = memory_.near(second),
+                gradient = memory_.near(gradient), weights = memory_.near(weights)] {
+      cpu_->rmsprop(*host_, delta, second, gradient, weights, options, count);
+    });
+  }
   void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                       std::int64_t count) override {
     on(stream, [=, this, update = memory_.near(update), squares = memory_.near(squares)] {

@@ -98,6 +98,15 @@ class ReferenceDevice final : public HostDevice {
       delta[i] = -(s.decoupled ? change + shrink * weights[i] : change);
     }
   }
+  void rmsprop(Stream&, float* delta, float* second, const float* gradient, const float* weights,
+               const RmspropOptions& o, std::int64_t count) override {
+    const float rest = rest_of(o.alpha);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float g = gradient[i] + o.weight_decay * weights[i];
+      second[i] = o.alpha * second[i] + rest * (g * g);
+      delta[i] = -(o.rate * g / (std::sqrt(second[i]) + o.epsilon));
+    }
+  }
   void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                       std::int64_t count) override {
     scale(stream, update, trust_factor(squares, rate), count);

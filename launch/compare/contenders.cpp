@@ -138,7 +138,6 @@ void plan_contender(Contender& contender, const Cluster& cluster, const Profile&
       override_plan(planning, cluster, *contender.plan);
     } else {
       contender.plan = make_plan(request_of(planning, cluster, profile));
-      override_server(planning, *contender.plan);
     }
     check_plan(*contender.plan, contender.options.plan.value_or("plan"), &cluster,
                static_cast<int>(profile.layers.size()));

@@ -178,13 +178,20 @@ constexpr double kVisible = 5e-4;  // less prints as 0.0 %
 // What a search considered, how far its plan can be from the best, and which devices it leaves idle
 // at what cost, as text.
 std::string search_text(const SearchResult& result, const Cluster& cluster) {
-  Table table({"considered", "plan", "samples/s"});
+  const bool late = std::any_of(result.considered.begin(), result.considered.end(),
+                                [](const auto& of) { return of.worth < of.throughput; });
+  std::vector<std::string> columns{"considered", "plan", "samples/s"};
+  if (late) columns.emplace_back("worth, samples/s");
+  Table table(columns);
   const std::size_t shown = std::min(result.considered.size(), kMostCandidates);
   for (std::size_t i = 0; i < shown; ++i) {
     const SearchCandidate& candidate = result.considered[i];
-    table.add({candidate.origin,
-               candidate.throughput > 0 ? candidate.what : first_line(candidate.why_not),
-               candidate.throughput > 0 ? format("%.4g", candidate.throughput) : "-"});
+    const bool runs = candidate.throughput > 0;
+    std::vector<std::string> cells{candidate.origin,
+                                   runs ? candidate.what : first_line(candidate.why_not),
+                                   runs ? format("%.4g", candidate.throughput) : "-"};
+    if (late) cells.push_back(runs ? format("%.4g", candidate.worth) : "-");
+    table.add(cells);
   }
   std::string text = table.text();
   if (shown < result.considered.size()) {
@@ -195,7 +202,7 @@ std::string search_text(const SearchResult& result, const Cluster& cluster) {
                        : format("%lld simulations; no plan can exceed %.4g samples/s\n",
                                 static_cast<long long>(result.simulations), result.bound);
   const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
-  if (shown > 0 && result.considered.front().throughput > chosen * (1 + 1e-6)) {
+  if (shown > 0 && result.considered.front().worth > result.worth * (1 + 1e-6)) {
     text += format(
         "chosen: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
         "best\n",
@@ -253,7 +260,6 @@ int plan_command(const Invocation& how) {
   PlanNotes notes;
   if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
   Plan plan = notes.search ? notes.search->plan : make_plan(request);
-  override_server(options.planning, plan);
   write_file(options.output, to_toml(plan, &profile));
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
   if (options.explain) notes.explanation = explain(request, plan);

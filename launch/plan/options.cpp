@@ -189,7 +189,7 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                             "one of every node (ed), those of nodes in pairs (hd), or "
                             "whatever a search finds to be fastest (search; hetpipe plan "
                             "compares all systems, unless --system names one).")),
-          unset_means(otherwise("increased as long as the predicted throughput grows"),
+          unset_means(otherwise("increased as long as the plan becomes better by --objective"),
                       integer_option("in-flight", "N", options.in_flight, kInFlight,
                                      "Minibatches in flight in each virtual worker; also the "
                                      "length of a wave.")),
@@ -208,8 +208,19 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                                     "How the devices of a replicated stage share a micro-batch: by "
                                     "their speed, or equally, as in data parallelism with equal "
                                     "devices.")),
+          unset_means("time-to-accuracy",
+                      choice_option("objective", options.objective, objective_names(),
+                                    "What the best plan has most of: samples/s (throughput), or "
+                                    "samples/s over the samples that an accuracy takes, which "
+                                    "are more where updates come late (time-to-accuracy).")),
+          unset_means(format("%g, of small networks", kCriticalBatch),
+                      real_option("critical-batch", "B", options.critical_batch, {1, 1e9},
+                                  "Of the objective time-to-accuracy: an accuracy takes 1 + U/B "
+                                  "times the samples where U samples do not see each other's "
+                                  "updates: because minibatches are large, or updates late.")),
           precision_option(options, given),
-          unset_means(otherwise(usual.optimizer),
+          unset_means(otherwise("rmsprop where virtual workers push updates (hetpipe, ssp, asp), "
+                                "else sgd-momentum"),
                       choice_option("optimizer", options.optimizer, optimizer_names(),
                                     "Optimizer; its state is part of the memory of every stage.")),
       }};
@@ -230,8 +241,8 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                                     "Which weights a pull returns: the newest available, at most D "
                                     "waves old (newest), or those of exactly D waves ago, the "
                                     "same in every run (bound).")),
-          unset_means(otherwise(PlanServer{}.scale),
-                      choice_option("scale", options.scale, {"sum", "mean", "root"},
+          unset_means(otherwise("root with rmsprop, else sum"),
+                      choice_option("scale", options.scale, server_scales(),
                                     "How the servers add the updates of virtual workers: their "
                                     "sum, their mean, or between the two, their sum over the "
                                     "square root of their number (root).")),
@@ -278,6 +289,8 @@ constexpr Settling kSettling[]{
     {"shares", is_given<&PlanningOptions::shares>},
     {"servers", is_given<&PlanningOptions::servers>},
     {"placement", is_given<&PlanningOptions::placement>},
+    {"objective", is_given<&PlanningOptions::objective>},
+    {"critical-batch", is_given<&PlanningOptions::critical_batch>},
 };
 
 }  // namespace
@@ -327,17 +340,17 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   if (options.system) request.system = *options.system;
   request.precision = precision_of(options, request.cluster)
                           .value_or(measured_precisions(request.profile, request.cluster));
-  if (options.optimizer) request.optimizer = *options.optimizer;
+  request.optimizer = options.optimizer;
   request.ema = options.ema.value_or(0);
+  request.objective = options.objective ? *try_parse_objective(*options.objective)
+                                        : PlanObjective::time_to_accuracy;
+  request.critical_batch = options.critical_batch.value_or(kCriticalBatch);
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
   request.pull = options.pull;
+  request.scale = options.scale;
   if (options.push_precision) request.push_precision = *options.push_precision;
   return request;
-}
-
-void override_server(const PlanningOptions& options, Plan& plan) {
-  if (options.scale && plan.server) plan.server->scale = *options.scale;
 }
 
 namespace {

@@ -29,6 +29,8 @@ struct PlanningOptions {
   std::optional<std::string> precision;
   std::vector<std::string> servers;
   std::optional<std::string> placement;
+  std::optional<std::string> objective;  // absent: time-to-accuracy
+  std::optional<double> critical_batch;  // absent: kCriticalBatch
   // These can also be given with a finished plan, and take precedence over it (override_plan).
   std::optional<std::string> optimizer;
   std::optional<double> ema;  // absent: no average of the weights is kept
@@ -87,9 +89,6 @@ SearchChoice search_choice(const PlanningOptions& options);
 
 // The planner request of the options; cluster and profile are those of the files named in them.
 PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile);
-
-// What the planner leaves open and the options set (--scale). Does nothing without a server.
-void override_server(const PlanningOptions& options, Plan& plan);
 
 // Applies the options that override a plan file. UserError if the plan has no parameter server
 // for them.

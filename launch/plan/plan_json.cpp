@@ -76,7 +76,10 @@ Json json_of(const DepthLimit& depth) {
             {"now", depth.now},
             {"tried", depth.tried},
             {"limited_by", depth.limited_by}};
-  if (depth.relative) json["relative"] = *depth.relative;
+  if (depth.relative) {
+    json["relative"] = *depth.relative;
+    json["samples"] = depth.samples;
+  }
   if (!depth.why_not.empty()) json["why_not"] = depth.why_not;
   if (depth.limited_by == "memory") {
     json["virtual_worker"] = depth.virtual_worker;
@@ -122,6 +125,7 @@ Json json_of(const SearchResult& search) {
     Json entry{{"origin", candidate.origin}, {"what", candidate.what}};
     if (candidate.throughput > 0) {
       entry["throughput"] = candidate.throughput;
+      entry["worth"] = candidate.worth;
     } else {
       entry["why_not"] = candidate.why_not;
     }

@@ -96,8 +96,9 @@ OptionGroup training_options(TrainOptions& options) {
                       "Passes over the training samples; a fraction is allowed."),
           elsewhere({"lr", "rate"},
                     unset_means(format("%g, or less if virtual workers miss many of each other's "
-                                       "updates; %g with adam, adamw and lamb",
-                                       kSgdRate, kAdamRate),
+                                       "updates; %g with adam, adamw, lamb and rmsprop, %g with "
+                                       "rmsprop where virtual workers push updates",
+                                       kSgdRate, kAdamRate, kLateRate),
                                 real_option("learning-rate", "R", options.learning_rate,
                                             kUpToAMillion, "Learning rate."))),
           real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
@@ -110,13 +111,19 @@ OptionGroup training_options(TrainOptions& options) {
                                        "adam, adamw, lamb: share of the first moment in each step, "
                                        "the rest is the gradient itself (quasi-hyperbolic, "
                                        "arXiv 1810.06801).")),
+          unset_means("0.99; 0.95 where virtual workers push updates",
+                      real_option("alpha", "A", options.alpha, {0, 1},
+                                  "rmsprop: how much of the moment of the gradient's square each "
+                                  "step keeps.")),
           unset_means("1e-08", real_option("epsilon", "E", options.epsilon, {1e-30, 1e6},
-                                           "adam, adamw, lamb: what is added to the root of the "
-                                           "second moment.")),
-          real_option(
-              "damping", "F", options.damping, {0, 1},
-              "Makes the update of each weight matrix smaller by this share in the "
-              "direction that its outputs agree on most: steadier where updates come late."),
+                                           "adam, adamw, lamb, rmsprop: what is added to the root "
+                                           "of the second moment.")),
+          unset_means(
+              "0; 0.8 with rmsprop where virtual workers push updates",
+              real_option(
+                  "damping", "F", options.damping, {0, 1},
+                  "Makes the update of each weight matrix smaller by this share in the "
+                  "direction that its outputs agree on most: steadier where updates come late.")),
           elsewhere({"wd"},
                     unset_means("0.01 with adamw and lamb, otherwise 0",
                                 real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
@@ -147,10 +154,12 @@ OptionGroup training_options(TrainOptions& options) {
 OptionGroup rate_options(RateOptions& options) {
   return {"Learning rate schedule, in epochs since the start of training (fractions are allowed)",
           {
-              choice_option("lr-schedule", options.schedule, rate_rule_names(),
-                            "How the learning rate changes."),
-              real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
-                          "Length of the linear warm-up to --learning-rate."),
+              unset_means("constant; polynomial with rmsprop where virtual workers push updates",
+                          choice_option("lr-schedule", options.schedule, rate_rule_names(),
+                                        "How the learning rate changes.")),
+              unset_means("0; a tenth of --epochs with rmsprop where virtual workers push updates",
+                          real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
+                                      "Length of the linear warm-up to --learning-rate.")),
               reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
                            "step: epochs at which the rate decays (is multiplied by --lr-decay)."),
               real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,
@@ -330,6 +339,11 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
     problems.add("--betas",
                  "are not two numbers below 1 (each step keeps so much of a moment, and adds to it "
                  "what is left to 1). Give B1,B2, such as 0.9,0.999.");
+  }
+  if (options.alpha == 1) {
+    problems.add("--alpha",
+                 "of 1 never changes (each step keeps so much of a moment, and adds to it what is "
+                 "left to 1). Give an A below 1, such as 0.99.");
   }
   if (options.clip_scope && !options.clip_norm) {
     problems.add("--clip-scope",

@@ -38,13 +38,14 @@ struct TrainOptions {
   std::optional<std::string> run_folder;  // of the run that is resumed, where it left its options
 
   double epochs = 1;
-  std::optional<double> learning_rate;  // absent: default_rate(plan)
+  std::optional<double> learning_rate;  // absent: usual_training(plan)
   double momentum = 0.9;
   bool nesterov = false;
   std::vector<double> betas;            // two, or none: 0.9 and 0.999
   std::optional<double> nu;             // absent: 1
   std::optional<double> epsilon;        // absent: 1e-8
-  double damping = 0;                   // of matrices' updates; 0: none
+  std::optional<double> alpha;          // absent: usual_training(plan)
+  std::optional<double> damping;        // of matrices' updates; absent: usual_training(plan)
   std::optional<double> weight_decay;   // absent: OptimizerTraits::weight_decay
   std::optional<std::string> decay_of;  // absent: matrices if decay is decoupled, else all
   std::vector<std::string> rate_of;     // "PATTERN=FACTOR"

@@ -44,7 +44,7 @@ Preparation prepare_training(const TrainOptions& asked, std::optional<int> ranks
   check_training(job, given, resumption);
   job.time = simulated_time(options.clock, job);
 
-  job.optimizer.schedule = rate_schedule(options.rate, job);
+  job.optimizer.schedule = rate_schedule(decide_rates(options, job.plan), job);
   if (job.cluster && job.profile) {
     prepared.table = plan_table(job.plan, *job.cluster, *job.profile) +
                      unmeasured_text(unmeasured_times(job.plan, *job.cluster, *job.profile));

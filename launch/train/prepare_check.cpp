@@ -57,7 +57,9 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
   useless(options.nesterov && !traits.momentum, "--nesterov", "sgd-momentum");
   useless(!options.betas.empty() && !traits.moments, "--betas", "adam, adamw or lamb");
   useless(options.nu.has_value() && !traits.moments, "--nu", "adam, adamw or lamb");
-  useless(options.epsilon.has_value() && !traits.moments, "--epsilon", "adam, adamw or lamb");
+  useless(options.epsilon.has_value() && !traits.moments && !traits.alpha, "--epsilon",
+          "adam, adamw, lamb or rmsprop");
+  useless(options.alpha.has_value() && !traits.alpha, "--alpha", "rmsprop");
   const WeightTraits& weights = hetpipe::traits(system.weights);
   if (optimizer.damping > 0 && weights.predicts() && !traits.predicts_by_last_update) {
     problems.add("--damping", "cannot be combined with weights '" + std::string(weights.name) +
@@ -213,7 +215,7 @@ void check_training(const TrainJob& job, const Given& given, const Resumption& r
                     problems);
   }
   check_length(job, given.options.epochs, problems);
-  check_rate_schedule(given.options.rate, job, problems);
+  check_rate_schedule(decide_rates(given.options, job.plan), job, problems);
   problems.throw_if_any();
 }
 

@@ -76,6 +76,18 @@ void find_intact(const TrainOptions& options, Resumption& resumption) {
           "--checkpoint-every waves). Give --resume FILE, or start without --resume.");
 }
 
+// What the run does because updates come late, as far as no option says otherwise.
+std::string note_on_late_updates(const TrainOptions& options, const Plan& plan) {
+  const OptimizerOptions optimizer = decide_optimizer(options, plan);
+  const RateOptions rate = decide_rates(options, plan);
+  return format(
+      "updates come late: rmsprop with alpha %g and damping %g, learning rate %g, %s after a "
+      "warm-up of %g epochs (--optimizer sgd-momentum trains without all of these; --alpha, "
+      "--damping, --learning-rate, --lr-schedule and --lr-warmup change them)",
+      optimizer.alpha, optimizer.damping, optimizer.learning_rate, rate.schedule->c_str(),
+      *rate.warmup);
+}
+
 }  // namespace
 
 Plan decide_plan(const Given& given, const Ground* ground) {
@@ -84,16 +96,16 @@ Plan decide_plan(const Given& given, const Ground* ground) {
   Plan plan = said_of(given.profile_file, [&] {
     return make_plan(request_of(planning, *given.job.cluster, *given.job.profile));
   });
-  override_server(planning, plan);
   if (ground != nullptr) seat_servers(plan, ground->free_nodes);
   return plan;
 }
 
 OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan) {
   const OptimizerTraits& traits = optimizer_named(plan.optimizer);
+  const UsualTraining usual = usual_training(plan);
   OptimizerOptions optimizer{
       .name = plan.optimizer,
-      .learning_rate = options.learning_rate.value_or(default_rate(plan).rate),
+      .learning_rate = options.learning_rate.value_or(usual.rate),
       .momentum = options.momentum,
       .nesterov = options.nesterov,
       .weight_decay = options.weight_decay.value_or(traits.weight_decay),
@@ -105,14 +117,20 @@ OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan)
     optimizer.beta2 = options.betas[1];
   }
   optimizer.nu = options.nu.value_or(optimizer.nu);
-  optimizer.damping = options.damping;
+  optimizer.alpha = options.alpha.value_or(usual.alpha);
+  optimizer.damping = options.damping.value_or(usual.damping);
   optimizer.epsilon = options.epsilon.value_or(optimizer.epsilon);
   optimizer.clipping = decide_clipping(options, plan);
   return optimizer;
 }
 
+RateOptions decide_rates(const TrainOptions& options, const Plan& plan) {
+  return with_usual(options.rate, usual_training(plan), options.epochs);
+}
+
 std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
-  const DefaultRate usual = default_rate(plan);
+  const UsualTraining usual = usual_training(plan);
+  if (usual.for_late_updates) return note_on_late_updates(options, plan);
   if (options.learning_rate || !usual.lowered()) return {};
   return format(
       "learning rate %g instead of %g: up to %d pending updates do not see "
@@ -146,10 +164,10 @@ void take_options(const TrainOptions& options, TrainJob& job) {
 
 std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
   // These rates follow from the end of the training.
-  const bool of_the_end =
-      options.rate.schedule == "cosine" || options.rate.schedule == "polynomial";
+  const RateOptions rate = decide_rates(options, job.plan);
+  const bool of_the_end = rate.schedule == "cosine" || rate.schedule == "polynomial";
   Json recipe{{"optimizer", to_json(job.optimizer)},
-              {"rate", to_json(options.rate)},
+              {"rate", to_json(rate)},
               {"label_smoothing", job.label_smoothing},
               {"loss", to_json(job.model.loss)},
               {"freeze", to_json(job.model.freeze)},

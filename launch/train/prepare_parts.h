@@ -34,6 +34,8 @@ Given read_given(const TrainOptions& options, const Ground* ground, Log& log);
 Plan decide_plan(const Given& given, const Ground* ground);
 // Rates, and the scope of clipping; the schedule of rates comes when the start is known.
 OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan);
+// The schedule of rates that the options ask for, or else the usual one.
+RateOptions decide_rates(const TrainOptions& options, const Plan& plan);
 // Why the learning rate is not the usual one; empty: it is, or the options say it.
 std::string note_on_rate(const TrainOptions& options, const Plan& plan);
 // What the options say and nothing else changes.

@@ -13,6 +13,10 @@ const std::vector<OptimizerTraits>& optimizers() {
   static const std::vector<OptimizerTraits> rows{
       {.name = "sgd", .slots = {}, .predicts_by_last_update = true},
       {.name = "sgd-momentum", .slots = {"velocity"}, .momentum = true},
+      {.name = "rmsprop",
+       .slots = {"second_moment"},
+       .alpha = true,
+       .predicts_by_last_update = true},
       {.name = "adam", .slots = moments, .moments = true},
       {.name = "adamw", .slots = moments, .moments = true, .decoupled = true, .weight_decay = 0.01},
       {.name = "lamb",

@@ -15,6 +15,8 @@ std::vector<int> samples_of_replicas(const PlanStage& stage, int micro_batch) {
   return samples;
 }
 
+std::vector<std::string> server_scales() { return {"sum", "mean", "root"}; }
+
 int Plan::minibatch_of(VirtualWorkerId vw) const {
   return virtual_workers[static_cast<std::size_t>(vw.value)].minibatch.value_or(minibatch);
 }

@@ -46,13 +46,17 @@ struct PlanVirtualWorker {
   bool operator==(const PlanVirtualWorker&) const = default;
 };
 
+// How servers add the updates of N virtual workers: their sum, their mean, or their sum over the
+// root of N.
+std::vector<std::string> server_scales();
+
 struct PlanServer {
   std::vector<std::string> nodes;       // one shard each
   bool hosted = false;                  // inside that node's first worker rank
   int clock_distance = 0;               // D
   std::string placement = "default";    // or "local"
   std::optional<std::string> pull;      // "bound" or "newest"; absent: usual_pull(D)
-  std::string scale = "sum";            // or "mean", or "root": by the root of their number
+  std::string scale = "sum";            // of server_scales()
   std::string push_precision = "fp32";  // or "bf16": what a push's numbers are rounded to
   bool operator==(const PlanServer&) const = default;
 
@@ -74,6 +78,8 @@ struct Prediction {
   double bottleneck = 0;  // s: the planner's own objective, docs/planners.md
   std::string cluster_hash;
   std::string profile_hash;
+  double samples_factor =
+      1;  // samples until an accuracy, by the least that it can take (lateness.h)
   bool operator==(const Prediction&) const = default;
 };
 

@@ -190,7 +190,7 @@ class PlanFile {
     const bool says_pull = reader.has("pull");
     const std::string pull = word(reader, "pull", {"bound", "newest"});
     if (says_pull) server.pull = pull;
-    server.scale = word(reader, "scale", {"sum", "mean", "root"});
+    server.scale = word(reader, "scale", server_scales());
     server.push_precision = word(reader, "push_precision", {"fp32", "bf16"});
     reader.done();
     plan_.server = std::move(server);
@@ -254,6 +254,7 @@ class PlanFile {
     Prediction predicted;
     predicted.throughput = reader.real("throughput", {0, 1e15}).value_or(0);
     predicted.bottleneck = reader.real("bottleneck", kSeconds).value_or(0);
+    predicted.samples_factor = reader.real("samples_factor", {1, 1e6}).value_or(1);
     predicted.cluster_hash = reader.string("cluster_hash").value_or("");
     predicted.profile_hash = reader.string("profile_hash").value_or("");
     reader.done();
@@ -362,6 +363,10 @@ std::string to_toml(const Plan& plan, const Profile* names) {
     const Prediction& p = *plan.predicted;
     text += "\n[predicted]\nthroughput = " + toml_real(p.throughput) + "  # samples/s\n";
     text += "bottleneck = " + toml_real(p.bottleneck) + "  # s: the planner's own objective\n";
+    if (p.samples_factor != 1) {
+      text += "samples_factor = " + toml_real(p.samples_factor) +
+              "  # samples until an accuracy, by the least that it can take\n";
+    }
     text += "cluster_hash = " + toml_string(p.cluster_hash) + "\n";
     text += "profile_hash = " + toml_string(p.profile_hash) + "\n";
   }

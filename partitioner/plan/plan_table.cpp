@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/plan/lateness.h"
 #include "partitioner/plan/layer_names.h"
 #include "partitioner/plan/placement.h"
 #include "partitioner/plan/plan_table_parts.h"
@@ -188,6 +189,14 @@ std::string throughput_text(const Plan& plan, const Costs& costs) {
   constexpr double kMostly = 0.9;  // above it waiting is no news
   const double throughput = plan.predicted->throughput;
   std::string text = format("; predicted throughput %.4g samples/s", throughput);
+  if (plan.predicted->samples_factor > 1) {
+    text += format(
+        "\n  (%.4g samples do not see each other's updates, so that an accuracy takes about %.3g "
+        "times "
+        "the least number\n  of samples: worth %.4g samples/s; --critical-batch)",
+        unseen_samples(plan), plan.predicted->samples_factor,
+        throughput / plan.predicted->samples_factor);
+  }
   const double most = throughput_without_waiting(plan, costs);
   if (most > 0 && throughput < kMostly * most) {
     text += format(

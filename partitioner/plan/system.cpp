@@ -67,6 +67,18 @@ System composition(const Plan& plan) {
   return system;
 }
 
+bool updates_come_late(const System& system) {
+  return traits(system.sync).waves() && !traits(system.weights).predicts();
+}
+
+std::string usual_optimizer(const System& system) {
+  return updates_come_late(system) ? "rmsprop" : "sgd-momentum";
+}
+
+std::string usual_scale(const System& system, const std::string& optimizer) {
+  return updates_come_late(system) && optimizer == "rmsprop" ? "root" : PlanServer{}.scale;
+}
+
 std::string why_senseless(const System& system) {
   const ScheduleTraits& schedule = traits(system.schedule);
   const WeightTraits& weights = traits(system.weights);

@@ -36,6 +36,16 @@ const System& system_named(const std::string& name);
 // has passed.
 System composition(const Plan& plan);
 
+// Whether virtual workers push updates that were computed without seeing each other, and compute
+// with weights as they are: no prediction makes up for what they miss.
+bool updates_come_late(const System& system);
+
+// Where updates come late: rmsprop, whose steps do not grow with what adds up unseen, and the sum
+// of N virtual workers' updates over the root of N. Elsewhere sgd-momentum and the sum
+// (docs/training.md, "Where updates come late").
+std::string usual_optimizer(const System& system);
+std::string usual_scale(const System& system, const std::string& optimizer);
+
 // Why these choices make no sense together, or an empty text: a flush leaves one version of the
 // weights; a B of a whole minibatch runs with the newest ones; a prediction is shared where
 // micro-batches overlap.

@@ -38,7 +38,9 @@ struct DepthLimit {
   std::string what;  // "Nm" or "micro-batches"
   int now = 0;
   int tried = 0;
-  std::string limited_by;          // "memory", "throughput", or empty: more would be faster
+  // "memory", "throughput", "accuracy" (faster, but of later updates: worth less by the request's
+  // objective), or empty: more would be better.
+  std::string limited_by;
   std::optional<double> relative;  // of what was tried, where it runs
   // Where memory is missing:
   int virtual_worker = 0;
@@ -46,6 +48,7 @@ struct DepthLimit {
   DeviceName device;
   std::int64_t missing_bytes = 0;
   std::string why_not;  // where the schedule cannot do it
+  double samples = 0;   // more of them until an accuracy: 0.06 is "+6 %"
 };
 
 struct Explanation {

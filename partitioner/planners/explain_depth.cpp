@@ -29,7 +29,17 @@ DepthLimit judged(const ExplainedPlan& asked, DepthLimit limit, const Plan& deep
   const Alternative answer = tried(asked, "", deeper);
   limit.relative = answer.relative;
   limit.why_not = answer.why_not;
-  if (answer.relative && *answer.relative < kGrows) limit.limited_by = "throughput";
+  if (!answer.relative) return limit;
+  const PlanRequest& request = asked.request;
+  limit.samples = samples_factor(deeper, request.critical_batch) /
+                      samples_factor(asked.plan, request.critical_batch) -
+                  1;
+  const double worth = request.worth(deeper, 1 + *answer.relative) / request.worth(asked.plan, 1);
+  if (*answer.relative < kGrows) {
+    limit.limited_by = "throughput";
+  } else if (worth < 1 + kGrows) {
+    limit.limited_by = "accuracy";
+  }
   return limit;
 }
 

@@ -60,6 +60,13 @@ std::string depth_text(const DepthLimit& depth, const PlanRequest& request) {
     return format("%s is enough: throughput no longer grows (%d: %s; there is memory for it).",
                   now.c_str(), depth.tried, change_text(*depth.relative).c_str());
   }
+  if (depth.limited_by == "accuracy") {
+    return format(
+        "%s is enough: %d gives %s samples/s, but updates come later, so that an accuracy takes %s "
+        "samples (an estimate: docs/planners.md).",
+        now.c_str(), depth.tried, change_text(*depth.relative).c_str(),
+        change_text(depth.samples).c_str());
+  }
   return format("%s could be higher: %d fits and gives %s.", now.c_str(), depth.tried,
                 change_text(*depth.relative).c_str());
 }

@@ -46,8 +46,7 @@ class Planner {
         const Plan plan =
             best_in_flight(allocate(request_.cluster, policy, speeds_, request_.virtual_workers),
                            "policy " + policy);
-        if (!best || plan.predicted->throughput > best->predicted->throughput * (1 + 1e-9))
-          best = plan;
+        if (!best || worth(plan) > worth(*best) * (1 + 1e-9)) best = plan;
       } catch (const UserError& error) {
         for (const Problem& problem : error.problems()) {
           const bool named = problem.text.starts_with("policy " + policy);
@@ -68,6 +67,8 @@ class Planner {
                              in_flight == 1 ? "" : "es"));
   }
 
+  double worth(const Plan& plan) const { return request_.worth(plan, plan.predicted->throughput); }
+
   Plan best_in_flight(const Allocation& allocation, const std::string& what) const {
     say(what, request_.in_flight.value_or(1));
     if (request_.in_flight)
@@ -84,7 +85,7 @@ class Planner {
       } catch (const UserError&) {
         break;  // memory has run out; the plan with fewer in flight stands
       }
-      if (plan.predicted->throughput >= best.predicted->throughput * kGrowth) {
+      if (worth(plan) >= worth(best) * kGrowth) {
         best = std::move(plan);
         waited = 0;
       } else {
@@ -151,7 +152,7 @@ class Planner {
     request.minibatch = minibatch_;
     request.micro_batches = micro_batches_;
     request.in_flight = in_flight;
-    request.optimizer = request_.optimizer;
+    request.optimizer = optimizer_of(request_);
     request.server = traits(system_.sync).waves();
     request.average = request_.ema > 0 && !request.server;
     request.clock_distance = request_.clock_distance;

@@ -85,7 +85,10 @@ void check_request(const PlanRequest& request) {
   check_word(problems, "--placement", "placement", request.placement, {"default", "local"});
   if (request.pull) check_word(problems, "--pull", "pull", *request.pull, {"bound", "newest"});
   check_word(problems, "--push-precision", "precision", request.push_precision, {"fp32", "bf16"});
-  check_word(problems, "--optimizer", "optimizer", request.optimizer, optimizer_names());
+  if (request.optimizer) {
+    check_word(problems, "--optimizer", "optimizer", *request.optimizer, optimizer_names());
+  }
+  if (request.scale) check_word(problems, "--scale", "scale", *request.scale, server_scales());
   check_count(problems, "--in-flight", request.in_flight.value_or(1), 1, 10000);
   check_count(problems, "--virtual-workers", request.virtual_workers.value_or(1), 1, 1 << 20);
   check_count(problems, "--minibatch", request.minibatch.value_or(1), 1, 1000000000);
@@ -231,6 +234,18 @@ std::vector<double> kind_speeds(const PlanRequest& request, int samples) {
   return speeds;
 }
 
+std::vector<std::string> objective_names() { return {"throughput", "time-to-accuracy"}; }
+
+std::optional<PlanObjective> try_parse_objective(std::string_view name) {
+  if (name == "throughput") return PlanObjective::throughput;
+  if (name == "time-to-accuracy") return PlanObjective::time_to_accuracy;
+  return std::nullopt;
+}
+
+std::string optimizer_of(const PlanRequest& request) {
+  return request.optimizer.value_or(usual_optimizer(composition(request)));
+}
+
 PlanServer server_of(const PlanRequest& request) {
   PlanServer server;
   server.nodes =
@@ -238,6 +253,7 @@ PlanServer server_of(const PlanRequest& request) {
   server.clock_distance = request.clock_distance;
   server.placement = request.placement;
   server.pull = request.pull;
+  server.scale = request.scale.value_or(usual_scale(composition(request), optimizer_of(request)));
   server.push_precision = request.push_precision;
   if (!server.pull && server.clock_distance > 0) {
     server.pull = PlanServer::usual_pull(server.clock_distance);
@@ -249,7 +265,7 @@ Plan blank_plan(const PlanRequest& request) {
   Plan plan;
   plan.system = request.system;
   plan.model = request.profile.model;
-  plan.optimizer = request.optimizer;
+  plan.optimizer = optimizer_of(request);
   plan.ema = request.ema;
   plan.precision = request.precision;
   const System& row = system_named(request.system);
@@ -270,6 +286,7 @@ void note_inputs(const PlanRequest& request, Plan& plan) {
   Prediction prediction = plan.predicted.value_or(Prediction{});
   prediction.cluster_hash = to_hex(hash_text(to_toml(request.cluster)));
   prediction.profile_hash = to_hex(hash_text(to_toml(request.profile)));
+  prediction.samples_factor = samples_factor(plan, request.critical_batch);
   plan.predicted = std::move(prediction);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/precision.h"
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/lateness.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/profile/profile.h"
@@ -29,6 +30,12 @@ struct SearchChoice {
 
 struct SharedCuts;
 
+// What makes one plan better than another: samples/s, or samples/s over the samples that an
+// accuracy takes (samples_factor).
+enum class PlanObjective { throughput, time_to_accuracy };
+std::vector<std::string> objective_names();  // "throughput" "time-to-accuracy"
+std::optional<PlanObjective> try_parse_objective(std::string_view name);
+
 struct PlanRequest {
   Cluster cluster;
   Profile profile;
@@ -43,11 +50,12 @@ struct PlanRequest {
   std::string weights;
   std::string sync;
   PrecisionChoice precision = Precision::fp32;  // whose peak estimates take
-  std::string optimizer = "sgd-momentum";
-  double ema = 0;  // of the plan
+  std::optional<std::string> optimizer;         // absent: usual_optimizer
+  double ema = 0;                               // of the plan
   int clock_distance = 0;
   std::string placement = "default";
-  std::optional<std::string> pull;  // absent: PlanServer::usual_pull
+  std::optional<std::string> pull;   // absent: PlanServer::usual_pull
+  std::optional<std::string> scale;  // absent: usual_scale
   std::vector<std::string>
       server_nodes;  // empty: nodes without devices, if any; else the first node for
                      // placement "default", every node with devices for "local"
@@ -60,6 +68,14 @@ struct PlanRequest {
   // Cuts of HetPipe's planner, for requests that differ in policy and placement alone.
   std::shared_ptr<SharedCuts> shared_cuts;  // null: none are shared
   std::string push_precision = PlanServer{}.push_precision;
+  PlanObjective objective = PlanObjective::throughput;
+  double critical_batch = kCriticalBatch;
+
+  // What the objective makes of a plan's samples/s.
+  double worth(const Plan& plan, double throughput) const {
+    if (objective == PlanObjective::throughput) return throughput;
+    return throughput / samples_factor(plan, critical_batch);
+  }
 };
 
 std::shared_ptr<SharedCuts> share_cuts();
@@ -71,6 +87,9 @@ void check_request(const PlanRequest& request);
 // The parts that the request asks for: its system's row with its own choices in place. UserError as
 // above.
 System composition(const PlanRequest& request);
+
+// Its optimizer, or else the usual one of these parts.
+std::string optimizer_of(const PlanRequest& request);
 
 // Chooses the planner: HetPipe's planner for its allocation policies, the search for the policy
 // "search", else the planner of the system's row; the search, too, in place of HetPipe's planner
@@ -105,7 +124,8 @@ PlanServer server_of(const PlanRequest& request);
 // An empty plan of the request's system, model, optimizer and replaced parts.
 Plan blank_plan(const PlanRequest& request);
 
-// Simulates the plan for its throughput, and notes of which cluster and profile that holds.
+// Simulates the plan for its throughput, and notes of which cluster and profile that holds, and
+// what late updates cost.
 void predict(const PlanRequest& request, Plan& plan);
 
 // Only the notes.

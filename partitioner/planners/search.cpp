@@ -28,9 +28,9 @@ constexpr int kManyDevices = 128;
 constexpr std::int64_t kActionsPerFurther = 5'000;  // device
 constexpr std::int64_t kExactActions = 20'000'000;
 
-std::vector<ScoredPlan> fastest_first(std::vector<ScoredPlan> plans) {
+std::vector<ScoredPlan> best_first(std::vector<ScoredPlan> plans) {
   std::stable_sort(plans.begin(), plans.end(),
-                   [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
+                   [](const auto& a, const auto& b) { return a.worth > b.worth; });
   return plans;
 }
 
@@ -51,7 +51,7 @@ class Search {
         rows_(search_rows(given_)),
         budget_(options.actions > 0 ? options.actions : usual_budget(devices_)),
         scores_(request_.cluster, request_.profile),
-        found_(scores_),
+        found_(request_, scores_),
         speeds_(kind_speeds(request_, *request_.minibatch)) {}
 
   SearchResult run() {
@@ -71,6 +71,7 @@ class Search {
     scores_.allow(budget_ / 4);
     result.left_out = left_out(chosen, found_.all(), *spaces_[chosen.space], scores_);
     result.plan = with_forecast(request_, chosen);
+    result.worth = chosen.worth;
     int largest = *request_.minibatch;
     for (const ScoredPlan& plan : found_.all()) largest = std::max(largest, plan.plan.minibatch);
     result.bound = throughput_bound(request_.cluster, request_.profile, largest);
@@ -138,8 +139,8 @@ class Search {
         enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == row.minibatch;
-        if (const auto throughput = found_.add(plan, seed.name)) {
-          seeds_best_ = std::max(seeds_best_, *throughput);
+        if (const auto worth = found_.add(plan, seed.name)) {
+          seeds_best_ = std::max(seeds_best_, *worth);
         }
       } catch (const UserError& error) {
         refused_.push_back({seed.name, row.request.system, 0, error.what()});
@@ -194,13 +195,13 @@ class Search {
     }
   }
 
-  // The fastest plans so far, under this row's system. Shares of replicas are samples of a plan's
+  // The best plans so far, under this row's system. Shares of replicas are samples of a plan's
   // own minibatch.
   void transplant(const SearchSpace& space) {
     std::size_t taken = 0;
-    for (const ScoredPlan& other : fastest_first(found_.all())) {
+    for (const ScoredPlan& other : best_first(found_.all())) {
       if (taken == kTransplanted || scores_.spent()) return;
-      if (other.throughput < kFarOff * found_.best()) return;
+      if (other.worth < kFarOff * found_.best()) return;
       if (replicated(other.plan) && other.plan.minibatch != space.minibatch()) continue;
       ++taken;
       Plan plan = blank_plan(space.row().request);
@@ -225,11 +226,11 @@ class Search {
   }
 
   void improve_best() {
-    const std::vector<ScoredPlan> starts = fastest_first(found_.all());
+    const std::vector<ScoredPlan> starts = best_first(found_.all());
     std::vector<std::size_t> of_space(spaces_.size(), 0);
     std::size_t improved = 0;
     for (const ScoredPlan& start : starts) {
-      const bool promising = rows_.size() == 1 || start.throughput >= kPromising * found_.best();
+      const bool promising = rows_.size() == 1 || start.worth >= kPromising * found_.best();
       if (improved == kImproved || !promising) return;
       if (++of_space[start.space] > 2) continue;
       ++improved;

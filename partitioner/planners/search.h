@@ -13,7 +13,8 @@
 
 // The project's own planner: number and composition of virtual workers, cuts, order of devices,
 // micro-batches or minibatches in flight, schedule, clock distance and placement, chosen together
-// by what simulate() predicts. docs/search.md describes how, and when the answer is exact.
+// by what simulate() predicts and the request's objective. docs/search.md describes how, and when
+// the answer is exact.
 namespace hetpipe {
 
 // Another planner, whose plan is a start of the search: so the search is never worse.
@@ -36,10 +37,12 @@ struct SearchCandidate {
   std::string what;       // "hetpipe, 4 virtual workers of 4 devices, Nm = 5, D = 0"
   double throughput = 0;  // simulated samples/s; 0: it does not fit
   std::string why_not;    // the planner's own words where it made no plan
+  double worth = 0;       // by the request's objective
 };
 
 struct SearchResult {
   Plan plan;                     // with `predicted`
+  double worth = 0;              // its worth, by the request's objective
   double bound = 0;              // samples/s that no plan of the searched space can exceed
   bool exact = false;            // the whole space was enumerated (docs/search.md says when)
   std::int64_t simulations = 0;  // the work done, and
@@ -57,7 +60,7 @@ struct SearchOptions {
 // Starts from the plans of HetPipe's policies and of the planner of every row looked at, and of
 // `seeds`, each at the minibatch that it takes itself where the request gives none; planners that
 // refuse (UserError) are noted in `considered`. Of plans within 1 % of the
-// best, and no slower than any start, the one of the least staleness. UserError where nothing fits.
+// best, and no worse than any start, the one of the least staleness. UserError where nothing fits.
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options = {},
                           const std::vector<SeedPlanner>& seeds = {});
 

@@ -82,12 +82,14 @@ class Improver {
   }
 
  private:
-  // A simulation that counts; true and taken over when it is faster.
+  // A simulation that counts; true and taken over when it is better.
   bool take(const Plan& plan) {
     if (scores_.spent()) return false;
-    const auto throughput = found_.add(plan, "search");
-    if (!throughput || *throughput <= best_.throughput * kBetter) return false;
-    best_ = {plan, *throughput, "search", best_.space};
+    const auto worth = found_.add(plan, "search");
+    if (!worth || *worth <= best_.worth * kBetter) return false;
+    const std::size_t space = best_.space;
+    best_ = found_.all().back();
+    best_.space = space;
     return true;
   }
 
@@ -161,7 +163,7 @@ class Improver {
       }
       // The order of worker_key is made here too, so that the cuts of alike ones are looked up.
       if (!seen.insert(composition_key(cluster_, composition)).second) return;
-      if (ideal_throughput(cluster_, speed_, composition) <= best_.throughput) return;
+      if (ideal_throughput(cluster_, speed_, composition) <= best_.worth) return;
       const auto plan = space_.plan(composition, knobs);
       if (plan) ranked.emplace_back(estimated_throughput(space_, *plan), *plan);
     };

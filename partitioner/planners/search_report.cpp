@@ -52,16 +52,16 @@ std::vector<Allocation> with_device(const Plan& plan, const DeviceName& device, 
 
 const ScoredPlan* least_stale(const std::vector<ScoredPlan>& plans, double at_least) {
   double best = 0;
-  for (const ScoredPlan& plan : plans) best = std::max(best, plan.throughput);
+  for (const ScoredPlan& plan : plans) best = std::max(best, plan.worth);
   const double least = std::max(best * (1 - kWorthIt), at_least);
   const auto rank = [](const ScoredPlan& scored) {
     const Plan& plan = scored.plan;
     return std::tuple(staleness_of(plan), plan.server ? plan.server->clock_distance : 0,
-                      -scored.throughput);
+                      -scored.worth);
   };
   const ScoredPlan* chosen = nullptr;
   for (const ScoredPlan& plan : plans) {
-    if (plan.throughput < least) continue;
+    if (plan.worth < least) continue;
     if (chosen == nullptr || rank(plan) < rank(*chosen)) chosen = &plan;
   }
   return chosen;
@@ -111,14 +111,14 @@ std::vector<SearchCandidate> considered(const std::vector<ScoredPlan>& plans) {
   for (const ScoredPlan& found : plans) {
     const ScoredPlan*& plan = best[{found.origin, found.plan.system, found.plan.minibatch,
                                     found.plan.virtual_workers.size()}];
-    if (plan == nullptr || found.throughput > plan->throughput) plan = &found;
+    if (plan == nullptr || found.worth > plan->worth) plan = &found;
   }
   std::vector<SearchCandidate> result;
   for (const auto& [key, plan] : best) {
-    result.push_back({plan->origin, describe(plan->plan), plan->throughput, ""});
+    result.push_back({plan->origin, describe(plan->plan), plan->throughput, "", plan->worth});
   }
   std::stable_sort(result.begin(), result.end(),
-                   [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
+                   [](const auto& a, const auto& b) { return a.worth > b.worth; });
   return result;
 }
 

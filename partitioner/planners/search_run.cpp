@@ -113,34 +113,41 @@ bool is_large(const SearchSpace& space) {
 // computes, or as long as memory allows. (In small pools steps of the whole plan find that out.)
 Plan until_servers_keep_up(SearchSpace& space, const Allocation& composition, Knobs knobs,
                            Plan plan, double seconds) {
-  if (!plan.server || !space.chooses_in_flight() || space.row().request.in_flight) return plan;
+  const PlanRequest& request = space.row().request;
+  if (!plan.server || !space.chooses_in_flight() || request.in_flight) return plan;
+  const auto worth = [&](const Plan& of) {
+    return request.worth(of, estimated_throughput(space, of));
+  };
   const int least = plan.in_flight;
   const double wave = sync_seconds(space, plan) * least;
   const double wanted = std::min<double>(std::ceil(wave / seconds), kMostInFlight);
   for (int nm = static_cast<int>(wanted); nm > least; nm = (least + nm) / 2) {
     knobs.in_flight = nm;
-    if (auto longer = space.plan(composition, knobs)) return *std::move(longer);
+    auto longer = space.plan(composition, knobs);
+    if (longer && worth(*longer) > worth(plan)) return *std::move(longer);
   }
   return plan;
 }
 
-// Raises the depth while the slowest virtual worker, played alone, becomes faster.
+// Raises the depth while that is worth more, by the slowest virtual worker, played alone.
 std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocation& composition,
                            Knobs knobs) {
   const std::vector<int> depths = space.depths(kMostInFlight);
   auto at = std::find(depths.begin(), depths.end(), SearchSpace::depth_of(space, knobs));
   std::optional<Plan> best;
-  double best_seconds = std::numeric_limits<double>::infinity();
+  double best_seconds = 0, best_worth = 0;
   for (int waited = 0; waited < 2 && at < depths.end(); ++at) {
     SearchSpace::depth_of(space, knobs) = *at;
     auto plan = space.plan(composition, knobs);
     if (!plan) break;
     const auto seconds = scores.alone(*plan, slowest(space, *plan).first);
     if (!seconds) break;
-    waited = best_seconds >= *seconds * kGrowth ? 0 : waited + 1;
+    const double worth = space.row().request.worth(*plan, 1 / *seconds);
+    waited = worth >= best_worth * kGrowth ? 0 : waited + 1;
     if (waited == 0) {
       best = std::move(plan);
       best_seconds = *seconds;
+      best_worth = worth;
     }
     if (scores.spent()) break;
   }
@@ -157,9 +164,10 @@ std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origi
   const auto throughput = scores_.throughput(
       plan, any_time ? PlanScores::Patience::however_long : PlanScores::Patience::usual);
   if (!throughput) return std::nullopt;
-  all_.push_back({plan, *throughput, origin, space_});
-  best_ = std::max(best_, *throughput);
-  return throughput;
+  const double worth = request_.worth(plan, *throughput);
+  all_.push_back({plan, *throughput, worth, origin, space_});
+  best_ = std::max(best_, worth);
+  return worth;
 }
 
 double estimated_throughput(const SearchSpace& space, const Plan& plan) {

@@ -15,6 +15,7 @@ namespace hetpipe {
 struct ScoredPlan {
   Plan plan;
   double throughput = 0;  // simulated
+  double worth = 0;       // PlanRequest::worth of it
   std::string origin;     // "np" ... or "search"
   std::size_t space = 0;  // among those of the search
 };
@@ -22,15 +23,16 @@ struct ScoredPlan {
 // All plans that were simulated as a whole.
 class FoundPlans {
  public:
-  explicit FoundPlans(PlanScores& scores) : scores_(scores) {}
+  FoundPlans(const PlanRequest& request, PlanScores& scores) : request_(request), scores_(scores) {}
   // What is added from now on belongs to this space.
   void enter(std::size_t space) { space_ = space; }
-  // Simulates and keeps it; the throughput, or nothing where it does not run.
+  // Simulates and keeps it; its worth, or nothing where it does not run.
   std::optional<double> add(const Plan& plan, const std::string& origin);
   const std::vector<ScoredPlan>& all() const { return all_; }
-  double best() const { return best_; }
+  double best() const { return best_; }  // worth: no plan's is more than its throughput
 
  private:
+  const PlanRequest& request_;
   PlanScores& scores_;
   std::vector<ScoredPlan> all_;
   std::size_t space_ = 0;
@@ -66,6 +68,6 @@ void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPl
 // them: true when all were simulated or ruled out by computing alone.
 bool try_all_plans(SearchSpace& space, PlanScores& scores, FoundPlans& found);
 
-inline constexpr double kWorthIt = 0.01;  // of throughput: what more staleness must bring
+inline constexpr double kWorthIt = 0.01;  // of worth: what more staleness must bring
 
 }  // namespace hetpipe

@@ -102,12 +102,16 @@ void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const f
   }
 }
 
+float Optimizer::decay_of(const Run& run) const {
+  return run.decays ? static_cast<float>(options_.weight_decay) : 0.0f;
+}
+
 AdamOptions Optimizer::adam(const Run& run, double rate) const {
   return {.rate = static_cast<float>(rate),
           .beta1 = static_cast<float>(options_.beta1),
           .beta2 = static_cast<float>(options_.beta2),
           .epsilon = static_cast<float>(options_.epsilon),
-          .weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0.0f,
+          .weight_decay = decay_of(run),
           .decoupled = traits_.decoupled,
           .nu = static_cast<float>(options_.nu)};
 }
@@ -131,10 +135,19 @@ void Optimizer::apply(const Run& run, Minibatch p, std::int64_t step, float* gra
     device_.adam(stream_, g, slot(0), slot(1), g, weights, adam(run, rate), step, run.count);
     return;
   }
+  if (traits_.alpha) {
+    device_.rmsprop(stream_, g, slot(0), g, weights,
+                    {.rate = static_cast<float>(rate),
+                     .alpha = static_cast<float>(options_.alpha),
+                     .epsilon = static_cast<float>(options_.epsilon),
+                     .weight_decay = decay_of(run)},
+                    run.count);
+    return;
+  }
   device_.sgd(stream_, g, traits_.momentum ? slot(0) : nullptr, g, weights,
               {.rate = static_cast<float>(rate),
                .momentum = traits_.momentum ? static_cast<float>(options_.momentum) : 0.0f,
-               .weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0.0f,
+               .weight_decay = decay_of(run),
                .nesterov = traits_.momentum && options_.nesterov},
               run.count);
 }

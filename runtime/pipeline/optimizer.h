@@ -23,7 +23,8 @@ struct OptimizerOptions {
   bool nesterov = false;  // of sgd-momentum
   double beta1 = 0.9;     // of adam, adamw, lamb
   double beta2 = 0.999;
-  double nu = 1;  // of the momentum in the step, the rest is the gradient
+  double alpha = 0.99;  // of rmsprop
+  double nu = 1;        // of the momentum in the step, the rest is the gradient
   double epsilon = 1e-8;
   double damping = 0;  // share of a matrix's change in the direction that Device::damp finds
   double weight_decay = 0;
@@ -36,10 +37,11 @@ struct OptimizerOptions {
 constexpr auto fields_of(Type<OptimizerOptions>) {
   return fields<&OptimizerOptions::name, &OptimizerOptions::learning_rate,
                 &OptimizerOptions::momentum, &OptimizerOptions::nesterov, &OptimizerOptions::beta1,
-                &OptimizerOptions::beta2, &OptimizerOptions::nu, &OptimizerOptions::epsilon,
-                &OptimizerOptions::damping, &OptimizerOptions::weight_decay,
-                &OptimizerOptions::vectors_decay, &OptimizerOptions::rates, &OptimizerOptions::ema,
-                &OptimizerOptions::schedule, &OptimizerOptions::clipping>;
+                &OptimizerOptions::beta2, &OptimizerOptions::alpha, &OptimizerOptions::nu,
+                &OptimizerOptions::epsilon, &OptimizerOptions::damping,
+                &OptimizerOptions::weight_decay, &OptimizerOptions::vectors_decay,
+                &OptimizerOptions::rates, &OptimizerOptions::ema, &OptimizerOptions::schedule,
+                &OptimizerOptions::clipping>;
 }
 
 // The optimizer of one stage of one virtual worker; its state is local to both. It yields the
@@ -87,9 +89,9 @@ class Optimizer {
   // 1809.02839; XPipe: arXiv 1911.04610): ahead = weights - steps * rate * direction, with the rate
   // of minibatch p and as direction the velocity (with Nesterov's momentum as well: it is what the
   // next updates share) or Adam's m^/(sqrt(v^) + epsilon). Decoupled decay goes on: of AdamW the
-  // direction is that plus decay * weights. Of plain SGD and LAMB, ahead = weights + steps * the
-  // last update. `updates`: so many have been applied, in this run and before; before the first
-  // one, ahead = weights.
+  // direction is that plus decay * weights. Of plain SGD, RMSprop and LAMB, ahead = weights + steps
+  // * the last update. `updates`: so many have been applied, in this run and before; before the
+  // first one, ahead = weights.
   void look_ahead(Minibatch p, int steps, std::int64_t updates, const float* weights, float* ahead);
 
   double learning_rate(Minibatch p) const;
@@ -111,6 +113,7 @@ class Optimizer {
   void add_run(const OptimizedParameter& parameter, std::int64_t first);
   void drop_frozen(Buffer& gradient);
   void apply(const Run& run, Minibatch p, std::int64_t step, float* gradient, const float* weights);
+  float decay_of(const Run& run) const;
   AdamOptions adam(const Run& run, double rate) const;
   void look_along_state(const Run& run, double rate, int steps, std::int64_t updates,
                         const float* weights, float* ahead);

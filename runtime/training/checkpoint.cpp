@@ -118,6 +118,11 @@ std::vector<float> of_stages(const CheckpointParts& parts, std::vector<float> St
   return flat;
 }
 
+// Before the first update every optimizer's state is zeros.
+bool is_state_of(const Checkpoint& checkpoint, const std::string& optimizer) {
+  return checkpoint.optimizer == optimizer || checkpoint.optimizer_step == 0;
+}
+
 }  // namespace
 
 Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const ShardMap& map,
@@ -204,6 +209,10 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
   state.parameters = flatten(model, ParameterLayout::parameters, layers, checkpoint->parameters);
   state.statistics = flatten(model, ParameterLayout::statistics, layers, checkpoint->statistics);
   for (const std::string& slot : slot_names) {
+    if (checkpoint->optimizer != job.optimizer.name) {
+      state.slots.emplace_back(state.parameters.size());
+      continue;
+    }
     state.slots.push_back(
         flatten(model, ParameterLayout::parameters, layers, checkpoint->slots.at(slot)));
   }
@@ -249,7 +258,7 @@ void check_resumable(const Checkpoint& checkpoint, const std::string& file, cons
                         "and skip others). Give that seed.",
                         static_cast<unsigned long long>(checkpoint.sampler.seed)));
   }
-  if (checkpoint.optimizer != job.optimizer.name) {
+  if (!is_state_of(checkpoint, job.optimizer.name)) {
     problems.add(file, "holds the state of optimizer '" + checkpoint.optimizer +
                            "' (this run uses '" + job.optimizer.name + "'). Give --optimizer " +
                            checkpoint.optimizer + ".");

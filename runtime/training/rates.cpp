@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "partitioner/plan/optimizer_rule.h"
+#include "partitioner/plan/system.h"
 
 namespace hetpipe {
 namespace {
@@ -15,20 +16,37 @@ constexpr double kHarmless = 5;  // updates that do not see each other
 
 }  // namespace
 
-DefaultRate default_rate(const Plan& plan) {
-  if (optimizer_named(plan.optimizer).moments) return {.rate = kAdamRate};
-  if (plan.optimizer != "sgd-momentum" || !traits(composition(plan).sync).waves()) return {};
+UsualTraining usual_training(const Plan& plan) {
+  const System system = composition(plan);
+  if (plan.optimizer == "rmsprop" && updates_come_late(system)) {
+    return {.rate = kLateRate,
+            .alpha = 0.95,
+            .damping = 0.8,
+            .schedule = "polynomial",
+            .warmup = 0.1,
+            .for_late_updates = true};
+  }
+  const OptimizerTraits& optimizer = optimizer_named(plan.optimizer);
+  if (optimizer.moments || optimizer.alpha) return {.rate = kAdamRate};
+  if (plan.optimizer != "sgd-momentum" || !traits(system.sync).waves()) return {};
   const int others = static_cast<int>(plan.virtual_workers.size()) - 1;
   const int unseen = plan.in_flight + others * (2 * plan.in_flight - 1);
   const double rate = kSgdRate * std::pow(std::min(1.0, kHarmless / unseen), 1.5);
   return {.rate = std::stod(format("%.2g", rate)), .unseen_updates = unseen};
 }
 
+RateOptions with_usual(RateOptions options, const UsualTraining& usual, double epochs) {
+  if (!options.schedule) options.schedule = usual.schedule;
+  if (!options.warmup) options.warmup = usual.warmup * epochs;
+  return options;
+}
+
 void check_rate_options(const RateOptions& options, Problems& problems) {
-  const RateRule rule = *try_parse_rate_rule(options.schedule);
+  const std::string schedule = options.schedule.value_or("constant");
+  const RateRule rule = *try_parse_rate_rule(schedule);
   const auto useless = [&](bool given, const char* name, const std::string& user) {
     if (!given) return;
-    problems.add(name, "cannot be combined with --lr-schedule " + options.schedule +
+    problems.add(name, "cannot be combined with --lr-schedule " + schedule +
                            " (which does not use it). Leave it out, or give --lr-schedule " + user +
                            ".");
   };
@@ -65,8 +83,8 @@ RateSchedule rate_schedule(const RateOptions& options, const TrainJob& job) {
     return epochs * static_cast<double>(job.dataset_size) / static_cast<double>(round);
   };
   RateSchedule schedule;
-  schedule.rule = *try_parse_rate_rule(options.schedule);
-  schedule.warmup = minibatches(options.warmup);
+  schedule.rule = *try_parse_rate_rule(options.schedule.value_or("constant"));
+  schedule.warmup = minibatches(options.warmup.value_or(0));
   schedule.decay = options.decay.value_or(kDecay);
   for (const double epoch : options.steps) schedule.milestones.push_back(minibatches(epoch));
   schedule.every = minibatches(options.every.value_or(0));
@@ -85,7 +103,7 @@ void check_rate_schedule(const RateOptions& options, const TrainJob& job, Proble
     problems.add(
         "--lr-warmup",
         format("%g epochs are longer than the training of %g. Lower it, or raise --epochs.",
-               options.warmup,
+               *options.warmup,
                static_cast<double>(job.end_position) / static_cast<double>(job.dataset_size)));
   }
   if (schedule.final_rate > job.optimizer.learning_rate) {

@@ -13,13 +13,13 @@ namespace hetpipe {
 
 // Learning rates as options give them: positions and lengths in epochs.
 struct RateOptions {
-  std::string schedule = "constant";
-  double warmup = 0;
-  std::optional<double> decay{};       // absent: 0.1
-  std::vector<double> steps{};         // milestones, or ...
-  std::optional<double> every{};       // ... each so many epochs
-  std::optional<double> power{};       // absent: 1
-  std::optional<double> final_rate{};  // absent: 0
+  std::optional<std::string> schedule{};  // absent: constant
+  std::optional<double> warmup{};         // absent: 0
+  std::optional<double> decay{};          // absent: 0.1
+  std::vector<double> steps{};            // milestones, or ...
+  std::optional<double> every{};          // ... each so many epochs
+  std::optional<double> power{};          // absent: 1
+  std::optional<double> final_rate{};     // absent: 0
 };
 
 constexpr auto fields_of(Type<RateOptions>) {
@@ -28,22 +28,36 @@ constexpr auto fields_of(Type<RateOptions>) {
                 &RateOptions::final_rate>;
 }
 
-// The default learning rate.
 constexpr double kSgdRate = 0.01;
 constexpr double kAdamRate = 0.001;
-struct DefaultRate {
+constexpr double kLateRate = 0.0025;
+
+// What training does where no option says otherwise.
+struct UsualTraining {
   double rate = kSgdRate;
   int unseen_updates = 1;  // that may be pending without seeing each other, its own among them
+  double alpha = 0.99;     // of rmsprop
+  double damping = 0;
+  std::string schedule = "constant";  // of the rate
+  double warmup = 0;                  // of the rate: a share of the training
+  bool for_late_updates = false;      // all of this
   bool lowered() const { return rate < kSgdRate && unseen_updates > 1; }
 };
-// kAdamRate with adam, adamw and lamb, else kSgdRate. With sgd-momentum under WSP and ASP every
-// virtual worker adds its own updates, and adds them late: N virtual workers that keep pace (D = 0)
-// have up to U = Nm + (N - 1)(2 Nm - 1) minibatches' updates pending that do not see each other.
-// Above U = 5 the rate is multiplied by (5 / U)^1.5 (to two digits), which keeps mlp and lenet
-// learning up to U = 58 where the whole rate diverges
+// rmsprop where updates come late (updates_come_late) has what was found to learn as well there as
+// it does without being late (docs/training.md, "Where updates come late").
+//
+// Otherwise the rate is kAdamRate with adam, adamw, lamb and rmsprop, else kSgdRate. With
+// sgd-momentum under WSP and ASP every virtual worker adds its own updates, and adds them late: N
+// virtual workers that keep pace (D = 0) have up to U = Nm + (N - 1)(2 Nm - 1) minibatches' updates
+// pending that do not see each other. Above U = 5 the rate is multiplied by (5 / U)^1.5 (to two
+// digits), which keeps mlp and lenet learning up to U = 58 where the whole rate diverges
 // (benchmarks/results/2026-11-22-default-rate.md). Staleness-aware rates: Zhang et al., arXiv
 // 1511.05950, which divides by the staleness.
-DefaultRate default_rate(const Plan& plan);
+UsualTraining usual_training(const Plan& plan);
+
+// The options, and the usual schedule and warm-up of a training of so many epochs where they say
+// none.
+RateOptions with_usual(RateOptions options, const UsualTraining& usual, double epochs);
 
 // Options that the schedule does not use, or that it requires.
 void check_rate_options(const RateOptions& options, Problems& problems);

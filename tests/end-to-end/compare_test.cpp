@@ -131,8 +131,8 @@ TEST_F(Compare, StopsEachAtTheTarget) {
 
 // One whose numbers run away is reported, and the others continue.
 TEST_F(Compare, AFailedRunDoesNotEndTheOthers) {
-  EXPECT_EQ(compare("ssp,hetpipe", {"--epochs", "2", "--learning-rate", "ssp=1e6", "--",
-                                    "--transport", "threads"}),
+  EXPECT_EQ(compare("data-parallel,hetpipe", {"--epochs", "2", "--learning-rate",
+                                              "data-parallel=1e6", "--", "--transport", "threads"}),
             4)
       << said();
   const Json entries = result().at("entries");

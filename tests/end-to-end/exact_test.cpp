@@ -46,7 +46,7 @@ TEST(Exact, EveryLengthOfWaveAndDistance) {
 }
 
 TEST(Exact, EveryOptimizer) {
-  for (const char* optimizer : {"sgd", "sgd-momentum", "adam", "adamw", "lamb"}) {
+  for (const char* optimizer : {"sgd", "sgd-momentum", "rmsprop", "adam", "adamw", "lamb"}) {
     SCOPED_TRACE(optimizer);
     Training training = small("lenet", 3, 1);
     training.optimizer.name = optimizer;

@@ -7,8 +7,8 @@
 #include "partitioner/plan/system.h"
 #include "tests/end-to-end/serial_cases.h"
 
-// AdamW, LAMB and Nesterov's momentum under several systems, with decay for matrices alone and
-// rates by groups of layers: the same bits as the serial program of the system.
+// AdamW, LAMB, RMSprop and Nesterov's momentum under several systems, with decay for matrices alone
+// and rates by groups of layers: the same bits as the serial program of the system.
 namespace hetpipe {
 namespace optimizers_test {
 
@@ -37,6 +37,7 @@ SerialOptimizer optimizer_of(const std::string& name) {
           .beta1 = 0.8f,
           .beta2 = 0.95f,
           .epsilon = 1e-6f,
+          .alpha = 0.95f,
           .nu = name == "adamw" ? 0.7f : 1.0f,
           .damping = name == "damped" ? 0.8f : 0.0f};
 }
@@ -51,7 +52,7 @@ void PrintTo(const Case& one, std::ostream* out) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Played& system : played()) {
-    for (const char* optimizer : {"adamw", "nesterov", "lamb"}) {
+    for (const char* optimizer : {"adamw", "nesterov", "lamb", "rmsprop"}) {
       cases.push_back({system, optimizer});
     }
     // Predictions go along the optimizer's state, which is not damped.
@@ -108,7 +109,7 @@ bool same_weights(const Training& one, const Training& other) {
 
 // What the serial programs are told makes a difference to them.
 TEST(OptimizerChoices, EveryChoiceCounts) {
-  for (const std::string name : {"adamw", "nesterov", "lamb", "damped"}) {
+  for (const std::string name : {"adamw", "nesterov", "lamb", "damped", "rmsprop"}) {
     SCOPED_TRACE(name);
     const Training training = training_of({played()[3], name});
     EXPECT_TRUE(same_weights(training, training));
@@ -122,6 +123,9 @@ TEST(OptimizerChoices, EveryChoiceCounts) {
     EXPECT_TRUE(changed([](SerialOptimizer& o) { o.weight_decay = 0; }));
     if (name == "nesterov") {
       EXPECT_TRUE(changed([](SerialOptimizer& o) { o.nesterov = false; }));
+    } else if (name == "rmsprop") {
+      EXPECT_TRUE(changed([](SerialOptimizer& o) { o.alpha = 0.99f; }));
+      EXPECT_TRUE(changed([](SerialOptimizer& o) { o.epsilon = 1e-3f; }));
     } else {
       EXPECT_TRUE(changed([](SerialOptimizer& o) { o.beta1 = 0.9f; }));
       EXPECT_TRUE(changed([](SerialOptimizer& o) { o.beta2 = 0.999f; }));

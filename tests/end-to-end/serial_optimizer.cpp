@@ -51,8 +51,8 @@ SerialSteps::SerialSteps(SerialOptimizer optimizer, const ParameterLayout& layou
 
 SerialSteps::SerialSteps(SerialOptimizer optimizer, std::size_t count)
     : optimizer_(std::move(optimizer)), parameters_{{0, count, optimizer_.weight_decay, 1}} {
-  ensure(has("sgd") || has("sgd-momentum") || has_moments(), "a known optimizer");
-  slots_.assign(has("sgd") ? 0 : has("sgd-momentum") ? 1 : 2, Floats(count));
+  ensure(has("sgd") || has("sgd-momentum") || has("rmsprop") || has_moments(), "a known optimizer");
+  slots_.assign(has("sgd") ? 0 : has_moments() ? 2 : 1, Floats(count));
 }
 
 // Powers in double, the factors to float once.
@@ -95,6 +95,10 @@ void SerialSteps::step_of(const Parameter& of, const Floats& gradient, const Flo
       float& v = slots_[0][i];
       v = o.momentum * v + g;
       result[i] = o.nesterov ? -(rate * (g + o.momentum * v)) : -(rate * v);
+    } else if (has("rmsprop")) {
+      float& v = slots_[0][i];
+      v = o.alpha * v + static_cast<float>(1 - double{o.alpha}) * (g * g);
+      result[i] = -((rate * g) / (std::sqrt(v) + o.epsilon));
     } else {
       float& m = slots_[0][i];
       float& v = slots_[1][i];
@@ -173,7 +177,7 @@ Floats SerialSteps::predicted(const Floats& weights, int ahead, Minibatch p) con
   for (const Parameter& of : parameters_) {
     const auto f = static_cast<float>(ahead * (optimizer_.rate_at(p) * of.factor));
     for (std::size_t i = of.first; i < of.first + of.count; ++i) {
-      if (has("sgd") || has("lamb")) {
+      if (has("sgd") || has("rmsprop") || has("lamb")) {
         result[i] = weights[i] + static_cast<float>(ahead) * newest_[i];
       } else if (has("sgd-momentum")) {
         result[i] = weights[i] - f * slots_[0][i];

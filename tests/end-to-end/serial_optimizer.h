@@ -16,7 +16,7 @@ namespace hetpipe {
 using Floats = std::vector<float>;
 
 struct SerialOptimizer {
-  std::string name = "sgd-momentum";  // sgd, sgd-momentum, adam, adamw, lamb
+  std::string name = "sgd-momentum";  // sgd, sgd-momentum, rmsprop, adam, adamw, lamb
   float rate = 0.01f;
   float momentum = 0.9f;  // of sgd-momentum
   float weight_decay = 0;
@@ -28,6 +28,7 @@ struct SerialOptimizer {
   float beta1 = 0.9f;     // of adam, adamw, lamb
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
+  float alpha = 0.99f;  // of rmsprop
   float nu = 1;
   float damping = 0;          // of matrices
   bool vectors_decay = true;  // parameters of one dimension as well

@@ -132,7 +132,7 @@ TEST(SerialVersions, HowFarPredictionsLook) {
 }
 
 TEST(SerialVersions, NothingAheadIsTheWeightsThemselves) {
-  for (const std::string name : {"sgd", "sgd-momentum", "adam", "adamw", "lamb"}) {
+  for (const std::string name : {"sgd", "sgd-momentum", "rmsprop", "adam", "adamw", "lamb"}) {
     SerialSteps steps({.name = name, .rate = 0.1f}, 3);
     Floats weights{1, -2, 3};
     EXPECT_EQ(steps.predicted(weights, 2, 0), weights);  // no step yet

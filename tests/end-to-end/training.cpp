@@ -337,6 +337,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                    .nesterov = training_.optimizer.nesterov,
                    .beta1 = training_.optimizer.beta1,
                    .beta2 = training_.optimizer.beta2,
+                   .alpha = training_.optimizer.alpha,
                    .nu = training_.optimizer.nu,
                    .epsilon = training_.optimizer.epsilon,
                    .damping = training_.optimizer.damping,

@@ -92,7 +92,7 @@ TEST_P(Wsp, SkipsAndBatchNorm) {
 }
 
 TEST_P(Wsp, EveryOptimizer) {
-  for (const std::string name : {"sgd", "sgd-momentum", "adam", "adamw", "lamb"}) {
+  for (const std::string name : {"sgd", "sgd-momentum", "rmsprop", "adam", "adamw", "lamb"}) {
     SCOPED_TRACE(name);
     Training training = small("lenet", {{8, {4}}, {6, {6}}}, 3);
     training.optimizer = {.name = name, .rate = 0.003f, .momentum = 0.8f, .weight_decay = 0.01f};

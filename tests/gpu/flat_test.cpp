@@ -167,6 +167,18 @@ TEST_F(CudaArrays, Adam) {
       }
 }
 
+TEST_F(CudaArrays, Rmsprop) {
+  for (const bool over_gradient : {false, true}) {
+    expect_same([&](Arrays& a, std::int64_t n) {
+      float *const g = a.add(drawn(1, n)), *const w = a.add(drawn(2, n));
+      float* const v = a.add(positive(4, n));
+      float* const delta = over_gradient ? g : a.add(drawn(5, n));
+      a.device().rmsprop(a.stream(), delta, v, g, w, {.weight_decay = 1e-2f}, n);
+      return joined(a.read(delta, n), a.read(v, n));
+    });
+  }
+}
+
 TEST_F(CudaArrays, Damp) {
   for (const bool inputs_first : {false, true})
     for (const std::int64_t columns : {1, 37, 512}) {

@@ -70,6 +70,30 @@ struct Adam {
   }
 };
 
+struct Rmsprop {
+  float* delta;
+  float* second;
+  const float* gradient;
+  const float* weights;
+  RmspropOptions o;
+  float rest;
+
+  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t left) const {
+    const auto gradients = load<kFour>(gradient + i, left);
+    const auto values = load<kFour>(weights + i, left);
+    auto v = load<kFour>(second + i, left);
+    Pack<float, kFour> change;
+    HETPIPE_UNROLL
+    for (int k = 0; k < kFour; ++k) {
+      const float g = gradients.at[k] + o.weight_decay * values.at[k];
+      v.at[k] = o.alpha * v.at[k] + rest * (g * g);
+      change.at[k] = -(o.rate * g / (sqrtf(v.at[k]) + o.epsilon));
+    }
+    store(second + i, v, left);
+    store(delta + i, change, left);
+  }
+};
+
 HETPIPE_KERNEL void trust_factor_kernel(const double* squares, float rate, float* factor) {
   *factor = trust_factor(squares, rate);
 }
@@ -129,6 +153,12 @@ void adam(float* delta, float* first, float* second, const float* gradient, cons
           const AdamOptions& options, std::int64_t step, std::int64_t count, On on) {
   ensure(step >= 1, "Adam's steps count from 1");
   each<kFour>(Adam{delta, first, second, gradient, weights, adam_step(options, step)}, count, on);
+}
+
+void rmsprop(float* delta, float* second, const float* gradient, const float* weights,
+             const RmspropOptions& options, std::int64_t count, On on) {
+  each<kFour>(Rmsprop{delta, second, gradient, weights, options, rest_of(options.alpha)}, count,
+              on);
 }
 
 void scale_by_trust(float* update, const double* squares, float rate, std::int64_t count,

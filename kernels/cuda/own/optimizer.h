@@ -15,6 +15,8 @@ void sgd(float* delta, float* velocity, const float* gradient, const float* weig
          const SgdOptions& options, std::int64_t count, On on);
 void adam(float* delta, float* first, float* second, const float* gradient, const float* weights,
           const AdamOptions& options, std::int64_t step, std::int64_t count, On on);
+void rmsprop(float* delta, float* second, const float* gradient, const float* weights,
+             const RmspropOptions& options, std::int64_t count, On on);
 // update *= trust_factor(squares, rate), which `factor` (device memory) is left with.
 void scale_by_trust(float* update, const double* squares, float rate, std::int64_t count,
                     float* factor, On on);

@@ -122,6 +122,12 @@ Change adam_steps(Device& device, Stream& stream, const AdamOptions& options) {
                 step, kSix);
   };
 }
+Change rmsprop_steps(Device& device, Stream& stream, const RmspropOptions& options) {
+  return [&, options, v = Six(kSix)](Six& delta, const Six& gradient, const Six& weights,
+                                     int) mutable {
+    device.rmsprop(stream, delta.data(), v.data(), gradient.data(), weights.data(), options, kSix);
+  };
+}
 Change sgd_steps(Device& device, Stream& stream, const SgdOptions& options) {
   return [&, options, v = Six(kSix)](Six& delta, const Six& gradient, const Six& weights,
                                      int) mutable {
@@ -138,6 +144,22 @@ TEST_P(Optimizers, AdamAsPyTorch) {
                 {0.971270782, -2.01914641, 0.488317064, 2.99845396, -0.220675246, 0.1509926},
                 {0.967292083, -2.01522395, 0.493263394, 3.00248966, -0.215378783, 0.151386605},
                 {0.967013022, -2.00992688, 0.496763254, 3.00059197, -0.214879558, 0.149130062}});
+}
+
+// RMSprop(lr=0.01), and with alpha=0.95, eps=1e-3, weight_decay=0.1
+TEST_P(Optimizers, RmspropAsPyTorch) {
+  expect_steps(*device_, *stream_, rmsprop_steps(*device_, *stream_, {}),
+               {{0.900000012, -2.09999999, 0.400000015, 2.90000024, -0.150000016, 0.22499999},
+                {0.826435118, -2.13974605, 0.435540221, 2.99987266, -0.0646727418, 0.283717657},
+                {0.81503537, -2.09536722, 0.515471057, 3.07492396, -0.0275365922, 0.266008772},
+                {0.867386034, -2.03096954, 0.570108876, 3.08960458, -0.0644303286, 0.204699269},
+                {0.922855842, -1.9973944, 0.561855084, 3.03876149, -0.124396207, 0.158248095}});
+  expect_steps(*device_, *stream_, rmsprop_steps(*device_, *stream_, {0.01f, 0.95f, 1e-3f, 0.1f}),
+               {{0.95549007, -2.04447015, 0.455552637, 2.95585659, -0.205590492, 0.169515068},
+                {0.92257485, -2.05681442, 0.468207285, 2.9933059, -0.167563331, 0.195831227},
+                {0.914850564, -2.02631909, 0.503085884, 3.02533586, -0.150496948, 0.186818879},
+                {0.935008043, -1.99268402, 0.527149988, 3.01908497, -0.166728992, 0.158021071},
+                {0.958050031, -1.97329781, 0.52141398, 2.98445049, -0.193845033, 0.136109751}});
 }
 
 // AdamW(lr=0.01, weight_decay=0.01), and with betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1
@@ -336,8 +358,11 @@ TEST(OptimizerBits, AreTheSameOnEveryDeviceAndThreadCount) {
     std::vector<float> damped = g, damped_inputs_first = g;
     device->damp(*stream, damped.data(), {317, 315, false}, 0.8f);
     device->damp(*stream, damped_inputs_first.data(), {61, 1639, true}, 0.8f);
+    std::vector<float> rmsprop(kMany);
+    device->rmsprop(*stream, rmsprop.data(), second.data(), g.data(), w.data(),
+                    {.weight_decay = 0.1f}, kMany);
     for (const auto& state : {velocity, first, second, limited, trusted, nesterov, decoupled, ahead,
-                              damped, damped_inputs_first}) {
+                              damped, damped_inputs_first, rmsprop}) {
       all.insert(all.end(), state.begin(), state.end());
     }
     return all;

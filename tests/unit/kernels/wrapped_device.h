@@ -80,6 +80,10 @@ class WrappedDevice : public Device {
             std::int64_t count) override {
     real_->adam(stream, delta, first, second, gradient, weights, options, step, count);
   }
+  void rmsprop(Stream& stream, float* delta, float* second, const float* gradient,
+               const float* weights, const RmspropOptions& options, std::int64_t count) override {
+    real_->rmsprop(stream, delta, second, gradient, weights, options, count);
+  }
   void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                       std::int64_t count) override {
     real_->scale_by_trust(stream, update, squares, rate, count);

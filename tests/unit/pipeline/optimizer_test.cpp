@@ -88,7 +88,7 @@ TEST(Optimizer, AdamCountsStepsAbsolutely) {
 }
 
 TEST(Optimizer, FrozenParametersStay) {
-  for (const char* name : {"sgd", "sgd-momentum", "adam", "adamw", "lamb"}) {
+  for (const char* name : {"sgd", "sgd-momentum", "rmsprop", "adam", "adamw", "lamb"}) {
     SCOPED_TRACE(name);
     const OptimizerOptions options{
         .name = name, .learning_rate = 0.1, .momentum = 0.5, .weight_decay = 0.5};
@@ -191,7 +191,7 @@ TEST(Optimizer, LambLooksAlongItsLastUpdate) {
 
 // Runs of parameters with one rate are one; the middle one has ten times less.
 TEST(Optimizer, RatesOfGroups) {
-  for (const char* name : {"sgd", "sgd-momentum", "adam", "adamw", "lamb"}) {
+  for (const char* name : {"sgd", "sgd-momentum", "rmsprop", "adam", "adamw", "lamb"}) {
     SCOPED_TRACE(name);
     const OptimizerOptions options{.name = name, .learning_rate = 0.25, .momentum = 0.5};
     Rig all(options), some(options, {{1}, {.count = 1, .rate = .5}, {1}});

@@ -117,13 +117,13 @@ TEST(Rates, TravelWithTheJob) {
 }
 
 // By hand: U = Nm + (N - 1)(2 Nm - 1), and 0.01 (5 / U)^1.5 to two digits.
-TEST(DefaultRate, FallsWithTheUpdatesThatDoNotSeeEachOther) {
+TEST(UsualTraining, FallsWithTheUpdatesThatDoNotSeeEachOther) {
   const auto of = [](const std::string& system, int in_flight, int workers) {
     Plan plan = job_of().plan;
     plan.system = system;
     plan.in_flight = in_flight;
     plan.virtual_workers.resize(static_cast<std::size_t>(workers), plan.virtual_workers.front());
-    return default_rate(plan);
+    return usual_training(plan);
   };
   EXPECT_EQ(of("hetpipe", 2, 2).unseen_updates, 5);
   EXPECT_EQ(of("hetpipe", 2, 2).rate, 0.01);
@@ -137,14 +137,42 @@ TEST(DefaultRate, FallsWithTheUpdatesThatDoNotSeeEachOther) {
   EXPECT_EQ(of("dapple", 6, 3).rate, 0.01);  // one sum of all
 }
 
-TEST(DefaultRate, OfOtherOptimizers) {
+TEST(UsualTraining, OfOtherOptimizers) {
   Plan plan = job_of().plan;
   plan.in_flight = 6;
   plan.optimizer = "sgd";
-  EXPECT_EQ(default_rate(plan).rate, 0.01);
+  EXPECT_EQ(usual_training(plan).rate, 0.01);
   plan.optimizer = "adam";
-  EXPECT_EQ(default_rate(plan).rate, 0.001);
-  EXPECT_FALSE(default_rate(plan).lowered());
+  EXPECT_EQ(usual_training(plan).rate, 0.001);
+  EXPECT_FALSE(usual_training(plan).lowered());
+  plan.system = "dapple";
+  plan.optimizer = "rmsprop";
+  EXPECT_EQ(usual_training(plan).rate, 0.001);
+  EXPECT_EQ(usual_training(plan).alpha, 0.99);
+  EXPECT_EQ(usual_training(plan).damping, 0);
+}
+
+TEST(UsualTraining, OfLateUpdates) {
+  Plan plan = job_of().plan;
+  plan.optimizer = "rmsprop";
+  for (const char* system : {"hetpipe", "ssp", "asp"}) {
+    plan.system = system;
+    EXPECT_EQ(usual_optimizer(composition(plan)), "rmsprop");
+    EXPECT_EQ(usual_scale(composition(plan), "rmsprop"), "root");
+    EXPECT_EQ(usual_scale(composition(plan), "adam"), "sum");
+    const UsualTraining usual = usual_training(plan);
+    EXPECT_TRUE(usual.for_late_updates);
+    const RateOptions rates = with_usual({}, usual, 5);
+    EXPECT_EQ(rates.schedule, "polynomial");
+    EXPECT_EQ(rates.warmup, 0.5);
+    const RateOptions given = with_usual({.schedule = "constant", .warmup = 0}, usual, 5);
+    EXPECT_EQ(given.schedule, "constant");
+    EXPECT_EQ(given.warmup, 0);
+  }
+  plan.weights = "predicted";  // makes up for what a minibatch misses
+  EXPECT_FALSE(usual_training(plan).for_late_updates);
+  EXPECT_EQ(usual_optimizer(composition(plan)), "sgd-momentum");
+  EXPECT_EQ(usual_optimizer(system_named("dapple")), "sgd-momentum");
 }
 
 }  // namespace training_rates_test

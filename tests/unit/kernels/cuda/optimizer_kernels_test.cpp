@@ -81,6 +81,23 @@ TEST_F(OptimizerKernels, Adam) {
   sweep(steps);
 }
 
+TEST_F(OptimizerKernels, Rmsprop) {
+  const RmspropOptions o{0.01f, 0.95f, 1e-6f, 1e-2f};
+  sweep([&](std::int64_t count, std::int64_t offset) {
+    const std::vector<float> zero(static_cast<std::size_t>(count));
+    Array<float> weights(normal_values(4, count)), delta(count, offset), wanted(count);
+    Array<float> second(zero, offset), wanted_second(zero);
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      Array<float> gradient(normal_values(10 + step, count), offset);
+      rmsprop(delta.data(), second.data(), gradient.data(), weights.data(), o, count, nullptr);
+      reference_->rmsprop(*stream_, wanted.data(), wanted_second.data(), gradient.data(),
+                          weights.data(), o, count);
+      ASSERT_TRUE(same(delta.values(), wanted.values()));
+      ASSERT_TRUE(same(second.values(), wanted_second.values()));
+    }
+  });
+}
+
 TEST_F(OptimizerKernels, ScaleByTrust) {
   sweep([&](std::int64_t count, std::int64_t offset) {
     for (const auto& squares : {std::vector<double>{7, 3}, {0, 3}, {7, 0}}) {

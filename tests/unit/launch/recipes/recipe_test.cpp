@@ -156,12 +156,12 @@ TEST_F(Recipes, HoldNothingOfAMachineOrARun) {
 // A new option of hetpipe train belongs to a training, and then here, or to kNotOfATraining.
 TEST_F(Recipes, HaveTheseKeys) {
   EXPECT_EQ(join(recipe_keys(), " "),
-            "model freeze test-share epochs learning-rate momentum nesterov betas nu epsilon damping "
-            "weight-decay decay-of rate-of ema clip-norm clip-scope shuffle seed loss "
+            "model freeze test-share epochs learning-rate momentum nesterov betas nu alpha epsilon "
+            "damping weight-decay decay-of rate-of ema clip-norm clip-scope shuffle seed loss "
             "label-smoothing ignore-index class-weights auxiliary-weights train-transforms "
             "test-transforms normalize mixup-alpha cutmix-alpha lr-schedule lr-warmup lr-steps "
             "lr-every lr-decay lr-power lr-final system schedule weights sync in-flight minibatch "
-            "micro-batches precision "
+            "micro-batches objective critical-batch precision "
             "optimizer clock-distance pull scale push-precision evaluate-every target-accuracy");
 }
 

@@ -113,6 +113,29 @@ TEST(Planner, PricesPushesInBf16) {
   }
 }
 
+// Of all depths the one that is worth most: less deep, and slower, than where throughput counts and
+// pushes take long, so that long waves are fast.
+TEST(Planner, TimeToAccuracyWeighsLateUpdates) {
+  PlanRequest request = request_of(kPool, 12);
+  request.policy = "ed";
+  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 1'000'000;
+  const Plan fastest = make_plan(request);
+  request.objective = PlanObjective::time_to_accuracy;
+  request.critical_batch = 100;
+  const Plan chosen = make_plan(request);
+  EXPECT_LT(chosen.in_flight, fastest.in_flight);
+  EXPECT_LT(chosen.predicted->throughput, fastest.predicted->throughput);
+  EXPECT_EQ(chosen.predicted->samples_factor, samples_factor(chosen, 100));
+  EXPECT_EQ(parse_plan(to_toml(chosen), "plan.toml"), chosen);
+  const auto worth = [&](const Plan& plan) {
+    return plan.predicted->throughput / samples_factor(plan, 100);
+  };
+  for (int nm = 1; nm <= fastest.in_flight + 2; ++nm) {
+    request.in_flight = nm;
+    EXPECT_LE(worth(make_plan(request)), worth(chosen) * 1.01) << nm;
+  }
+}
+
 TEST(Planner, TheBestOfThePolicies) {
   PlanRequest request = request_of(kPool, 12);
   const double best = plan_hetpipe(request).predicted->throughput;

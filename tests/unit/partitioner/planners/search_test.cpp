@@ -381,5 +381,31 @@ TEST(Search, HetPipesTestbed) {
   }
 }
 
+// Of everything that was simulated the best by the objective, up to the 1 % that buys fresher
+// weights.
+TEST(Search, TimeToAccuracyIsWhatItLooksFor) {
+  PlanRequest request;
+  request.cluster =
+      test::cluster_of({{"fast", "slow"}, {"fast", "slow"}, {"fast"}, {}}, 1'000'000'000);
+  request.profile = test::chain_of(8, {"fast", "slow"},
+                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  request.policy = "search";
+  request.search.systems = SystemChoice::any;
+  const SearchResult fastest = search_plans(request);
+  request.objective = PlanObjective::time_to_accuracy;
+  request.critical_batch = 100;
+  const SearchResult chosen = search_plans(request);
+  EXPECT_DOUBLE_EQ(chosen.worth,
+                   chosen.plan.predicted->throughput / samples_factor(chosen.plan, 100));
+  const auto worth = [&](const Plan& plan) {
+    return plan.predicted->throughput / samples_factor(plan, 100);
+  };
+  EXPECT_GT(worth(chosen.plan), worth(fastest.plan));
+  EXPECT_LT(unseen_samples(chosen.plan), unseen_samples(fastest.plan));
+  for (const SearchCandidate& other : chosen.considered) {
+    EXPECT_LE(other.worth, chosen.worth * 1.0102) << other.what;
+  }
+}
+
 }  // namespace search_test
 }  // namespace hetpipe

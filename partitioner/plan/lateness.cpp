@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/plan/lateness.h"
+
+#include "partitioner/plan/system.h"
+
+namespace hetpipe {
+namespace {
+
+// A virtual worker sees its own updates of these waves: the others drift apart from it, which costs
+// less than updates that all of them miss.
+constexpr double kOfBound = 0.125;
+
+}  // namespace
+
+double unseen_samples(const Plan& plan) {
+  const System system = composition(plan);
+  const double in_flight = traits(system.schedule).has_flush ? 1 : plan.in_flight;
+  double round = 0;  // a minibatch of each virtual worker
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    round += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
+  }
+  if (!traits(system.sync).waves() || !plan.server) return round * in_flight;
+  const double own = round / static_cast<double>(plan.virtual_workers.size());
+  const int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
+  return own * in_flight +
+         (round - own) * (1 + 1.5 * (in_flight - 1) + kOfBound * distance * in_flight);
+}
+
+double samples_factor(const Plan& plan, double critical_batch) {
+  return 1 + unseen_samples(plan) / critical_batch;
+}
+
+}  // namespace hetpipe
