@@ -18,15 +18,16 @@ like() {
 
 # candidate CLOCK NAME OPTION...: plans with the options; it becomes CLOCK's NAME if it is predicted to be worth more.
 candidate() {
-  local clock=$1 name=$2 made=$work/candidate.toml predicted factor worth best
+  local clock=$1 name=$2 system made=$work/candidate.toml predicted factor worth best
   shift 2
   rm -f "$made"
   "$build/bin/hetpipe" plan --cluster "$pool" --profile "$profiles/$clock.toml" "$@" --output "$made" > "$work/candidate.log" 2>&1 || return 0
   predicted=$(awk '/^throughput = / {printf "%.1f", $3}' "$made")
   factor=$(awk '/^samples_factor = / {printf "%.2f", $3}' "$made")
+  system=$(sed -n 's/^system = "\(.*\)"/\1/p' "$made")
   worth=$(awk -v t="$predicted" -v f="${factor:-1}" 'BEGIN {printf "%.1f", t / f}')
   best=$(cat "$work/clocks/$clock-$name.worth" 2> /dev/null || echo 0)
-  echo "| $clock | $name | $* | $(awk '/^in_flight = / {print $3}' "$made") | $predicted | ${factor:-1} | $worth |" >> "$work/candidates.md"
+  echo "| $clock | $name | $* | $system, $(grep -c '^\[\[virtual_worker\]\]' "$made") | $(awk '/^in_flight = / {print $3}' "$made") | $predicted | ${factor:-1} | $worth |" >> "$work/candidates.md"
   if awk -v a="$worth" -v b="$best" 'BEGIN {exit !(a > b)}'; then
     cp "$made" "$work/clocks/$clock-$name.toml"
     echo "$worth" > "$work/clocks/$clock-$name.worth"
@@ -78,19 +79,21 @@ run_rehearsal() {
       names+=("$clock-d$distance")
     done
     names+=("$clock-bsp")
+    [ $trial = yes ] || { candidate "$clock" search --policy search --minibatch 32 && names+=("$clock-search"); }
   done
   for name in "${names[@]}"; do like "$work/clocks/$name.toml" "$model" "$layers" > "$work/small/$name.toml"; done
   echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed; rates rise over a tenth of the training"
   echo "and fall to 0 linearly. rmsprop: with alpha 0.95 and damping 0.8. bsp: all devices that hold 32 samples' training, 32 each, as in"
   echo "Horovod. d0, d4, d32: HetPipe with that D and virtual workers' minibatches of 32; of the allocations ($policies) and placements"
   echo "($placements) the one that is predicted to be worth most: samples/s over the factor of samples for late updates and large minibatches."
+  echo "search: what --policy search makes of all systems for minibatches of 32."
   echo
-  echo "| clock | plan | planned with | Nm | samples/s | factor | worth |"
-  echo "|---|---|---|---|---|---|---|"
+  echo "| clock | plan | planned with | system, virtual workers | Nm | samples/s | factor | worth |"
+  echo "|---|---|---|---|---|---|---|---|"
   cat "$work/candidates.md"
   echo
   for name in "${names[@]}"; do
-    for how in $([ "${name#*-}" = bsp ] && echo "$bsp" || echo "$waves"); do tries+=("$name@$how"); done
+    for how in $(grep -q '^optimizer = "rmsprop"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do tries+=("$name@$how"); done
   done
   for epochs in $all_epochs; do race "$work/tuning-$epochs" "$epochs" 1 "${tries[@]}"; done
   echo "Samples until the target by optimizer, rate and epochs, seed 1 (-: not in so many epochs); the race uses the best of each:"
@@ -100,7 +103,7 @@ run_rehearsal() {
   local taken=()
   for name in "${names[@]}"; do
     row="" best=""
-    for how in $([ "${name#*-}" = bsp ] && echo "$bsp" || echo "$waves"); do
+    for how in $(grep -q '^optimizer = "rmsprop"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do
       row+="${row:+; }$how:"
       for epochs in $all_epochs; do
         samples=$(reached "$work/tuning-$epochs/runs/$name@$how-seed-1" samples)

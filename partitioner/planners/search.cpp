@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/search_bound.h"
+#include "partitioner/planners/search_compositions.h"
 #include "partitioner/planners/search_report.h"
 #include "partitioner/planners/search_run.h"
 #include "partitioner/planners/search_seeds.h"
@@ -16,10 +18,13 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kImproved = 2;      // plans that improve() starts from, two of a space
-constexpr std::size_t kTransplanted = 2;  // plans that the next system takes over
-constexpr double kPromising = 0.95;       // of the best so far: worth improving
-constexpr double kFarOff = 0.5;           // of the best so far: not worth taking over
+constexpr std::size_t kImproved = 2;         // plans that improve() starts from, two of a space
+constexpr std::size_t kImprovedNumbers = 4;  // of virtual workers and rows, where lateness counts
+constexpr std::size_t kTransplanted = 2;     // plans that the next system takes over
+constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where lateness counts
+constexpr double kPromising = 0.95;              // of the best so far: worth improving
+constexpr double kPromisingNumber = 0.75;        // the same of another number of virtual workers
+constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr CompositionEffort kLight{8, 2, 1};
 constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
 constexpr std::int64_t kBaseActions = 250'000;
@@ -195,15 +200,22 @@ class Search {
     }
   }
 
+  // Whether late updates count: then the best number of virtual workers of one row is not that of
+  // another, whose updates come earlier or later.
+  bool weighs() const { return request_.objective != PlanObjective::throughput; }
+
   // The best plans so far, under this row's system. Shares of replicas are samples of a plan's
   // own minibatch.
-  void transplant(const SearchSpace& space) {
+  void transplant(SearchSpace& space) {
+    std::set<std::size_t> numbers;  // of virtual workers
     std::size_t taken = 0;
     for (const ScoredPlan& other : best_first(found_.all())) {
-      if (taken == kTransplanted || scores_.spent()) return;
+      if (taken == (weighs() ? kTransplantedNumbers : kTransplanted) || scores_.spent()) return;
+      if (weighs() && numbers.contains(other.plan.virtual_workers.size())) continue;
       if (other.worth < kFarOff * found_.best()) return;
       if (replicated(other.plan) && other.plan.minibatch != space.minibatch()) continue;
       ++taken;
+      numbers.insert(other.plan.virtual_workers.size());
       Plan plan = blank_plan(space.row().request);
       plan.minibatch = space.minibatch();
       plan.virtual_workers = other.plan.virtual_workers;
@@ -222,20 +234,30 @@ class Search {
         if (space.chooses_in_flight()) knobs.micro_batches = 1;
       }
       found_.add(space.with_knobs(std::move(plan), knobs), "search");
+      if (!weighs() || replicated(other.plan)) continue;
+      if (auto deep = deep_plan(space, scores_, composition_of(other.plan))) {
+        found_.add(*deep, "search");
+      }
     }
   }
 
   void improve_best() {
     const std::vector<ScoredPlan> starts = best_first(found_.all());
     std::vector<std::size_t> of_space(spaces_.size(), 0);
+    std::set<std::pair<std::size_t, std::size_t>> tried;  // row, number of virtual workers
+    const std::size_t most = weighs() ? kImprovedNumbers : kImproved;
     std::size_t improved = 0;
     for (const ScoredPlan& start : starts) {
-      const bool promising = rows_.size() == 1 || start.worth >= kPromising * found_.best();
-      if (improved == kImproved || !promising) return;
-      if (++of_space[start.space] > 2) continue;
+      const double least = weighs() ? kPromisingNumber : kPromising;
+      const bool promising = rows_.size() == 1 || start.worth >= least * found_.best();
+      if (improved == most || !promising) return;
+      if (weighs() ? !tried.emplace(start.space, start.plan.virtual_workers.size()).second
+                   : ++of_space[start.space] > 2) {
+        continue;
+      }
       ++improved;
       found_.enter(start.space);
-      scores_.allow(budget_ / static_cast<std::int64_t>(kImproved));
+      scores_.allow(budget_ / static_cast<std::int64_t>(most));
       improve(*spaces_[start.space], scores_, found_, start, speeds_);
     }
   }

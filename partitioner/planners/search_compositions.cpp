@@ -218,6 +218,18 @@ std::string composition_key(const Cluster& cluster, Allocation& composition) {
   return all;
 }
 
+Allocation composition_of(const Plan& plan) {
+  Allocation result;
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    std::vector<DeviceName> devices;
+    for (const PlanStage& stage : worker.stages) {
+      devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
+    }
+    result.push_back(std::move(devices));
+  }
+  return result;
+}
+
 double ideal_throughput(const Cluster& cluster, std::span<const double> kind_speed,
                         const Allocation& composition) {
   double least = std::numeric_limits<double>::infinity();

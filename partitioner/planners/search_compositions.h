@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/plan.h"
 #include "partitioner/planners/allocation.h"
 
 // Which devices could form which virtual workers: the starts of the search.
@@ -20,6 +21,9 @@ std::string worker_key(const Cluster& cluster, std::vector<DeviceName>& devices)
 // Any two compositions with equal keys are alike. Brings the devices of each virtual worker into
 // the order of worker_key.
 std::string composition_key(const Cluster& cluster, Allocation& composition);
+
+// The devices of each virtual worker of a plan, stage by stage.
+Allocation composition_of(const Plan& plan);
 
 // kind_speed[k]: samples/s of the whole model on one device of Cluster::kinds[k]. Every virtual
 // worker does the same number of minibatches, so the slowest sets the pace: number of virtual

@@ -14,18 +14,6 @@ namespace {
 constexpr double kBetter = 1 + 1e-9;
 constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
 
-Allocation composition_of(const Plan& plan) {
-  Allocation result;
-  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    std::vector<DeviceName> devices;
-    for (const PlanStage& stage : worker.stages) {
-      devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
-    }
-    result.push_back(std::move(devices));
-  }
-  return result;
-}
-
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {
   std::map<std::string, std::vector<std::size_t>> groups;
@@ -150,6 +138,7 @@ class Improver {
 
   // Compositions one step away, ranked by estimate.
   bool devices() {
+    const PlanRequest& request = space_.row().request;
     const Knobs knobs = space_.knobs_of(best_.plan);
     const Allocation now = composition_of(best_.plan);
     std::vector<std::pair<double, Plan>> ranked;
@@ -165,7 +154,8 @@ class Improver {
       if (!seen.insert(composition_key(cluster_, composition)).second) return;
       if (ideal_throughput(cluster_, speed_, composition) <= best_.worth) return;
       const auto plan = space_.plan(composition, knobs);
-      if (plan) ranked.emplace_back(estimated_throughput(space_, *plan), *plan);
+      if (plan)
+        ranked.emplace_back(request.worth(*plan, estimated_throughput(space_, *plan)), *plan);
     };
     for_each_step(now, look);
     std::stable_sort(ranked.begin(), ranked.end(),

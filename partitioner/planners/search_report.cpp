@@ -28,14 +28,7 @@ std::set<DeviceName> devices_of(const Plan& plan) {
 
 // The composition with the device in one virtual worker after the other, and as one more.
 std::vector<Allocation> with_device(const Plan& plan, const DeviceName& device, bool one_more) {
-  Allocation composition;
-  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    composition.emplace_back();
-    for (const PlanStage& stage : worker.stages) {
-      composition.back().insert(composition.back().end(), stage.devices.begin(),
-                                stage.devices.end());
-    }
-  }
+  const Allocation composition = composition_of(plan);
   std::vector<Allocation> result;
   if (one_more) {
     result.push_back(composition);

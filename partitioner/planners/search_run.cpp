@@ -209,7 +209,8 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
     Knobs knobs;
     const auto plan = first_plan(space, composition, knobs);
     if (!plan) continue;
-    ranked.push_back({estimated_throughput(space, *plan), std::move(composition), knobs});
+    ranked.push_back(
+        {request.worth(*plan, estimated_throughput(space, *plan)), std::move(composition), knobs});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.estimate > b.estimate; });
@@ -221,7 +222,8 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
     const auto seconds = scores.alone(*plan, slowest(space, *plan).first);
     const double sync = sync_seconds(space, *plan);
     const double paced = space.has_server() ? std::max(*seconds, sync) : *seconds + sync;
-    deep.emplace_back(static_cast<double>(composition.size()) / paced, std::move(*plan));
+    const double worth = request.worth(*plan, static_cast<double>(composition.size()) / paced);
+    deep.emplace_back(worth, std::move(*plan));
   }
   std::stable_sort(deep.begin(), deep.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
