@@ -43,7 +43,7 @@ race() {
     sed "s/^optimizer = .*/optimizer = \"$optimizer\"/" "$work/small/$name.toml" > "$work/small/$one.toml"
     plans+=("$work/small/$one.toml")
     given+=(--learning-rate "$one=$rate" --of "$one:time-of=$work/clocks/$name.toml" --of "$one:time-profile=$profiles/${name%%-*}.toml")
-    [ "$optimizer" != rmsprop ] || given+=(--of "$one:alpha=0.95" --of "$one:damping=0.8")
+    [ "$optimizer" != rmsprop ] || given+=(--of "$one:alpha=0.9" --of "$one:damping=0.9")
   done
   "$build/bin/hetpipe" compare --cluster "$pool" --profile "$work/profile.toml" --data "$data" --plans "$(IFS=,; echo "${plans[*]}")" \
     "${given[@]}" --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations $((evaluations * epochs)) --clock simulated \
@@ -83,7 +83,7 @@ run_rehearsal() {
   done
   for name in "${names[@]}"; do like "$work/clocks/$name.toml" "$model" "$layers" > "$work/small/$name.toml"; done
   echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed; rates rise over a tenth of the training"
-  echo "and fall to 0 linearly. rmsprop: with alpha 0.95 and damping 0.8. bsp: all devices that hold 32 samples' training, 32 each, as in"
+  echo "and fall to 0 linearly. rmsprop: with alpha 0.9 and damping 0.9. bsp: all devices that hold 32 samples' training, 32 each, as in"
   echo "Horovod. d0, d4, d32: HetPipe with that D and virtual workers' minibatches of 32; of the allocations ($policies) and placements"
   echo "($placements) the one that is predicted to be worth most: samples/s over the factor of samples for late updates and large minibatches."
   echo "search: what --policy search makes of all systems for minibatches of 32."

@@ -111,7 +111,7 @@ OptionGroup training_options(TrainOptions& options) {
                                        "adam, adamw, lamb: share of the first moment in each step, "
                                        "the rest is the gradient itself (quasi-hyperbolic, "
                                        "arXiv 1810.06801).")),
-          unset_means("0.99; 0.95 where virtual workers push updates",
+          unset_means("0.99; 0.9 where virtual workers push updates",
                       real_option("alpha", "A", options.alpha, {0, 1},
                                   "rmsprop: how much of the moment of the gradient's square each "
                                   "step keeps.")),
@@ -119,7 +119,7 @@ OptionGroup training_options(TrainOptions& options) {
                                            "adam, adamw, lamb, rmsprop: what is added to the root "
                                            "of the second moment.")),
           unset_means(
-              "0; 0.8 with rmsprop where virtual workers push updates",
+              "0; 0.9 with rmsprop where virtual workers push updates",
               real_option(
                   "damping", "F", options.damping, {0, 1},
                   "Makes the update of each weight matrix smaller by this share in the "

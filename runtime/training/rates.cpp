@@ -20,8 +20,8 @@ UsualTraining usual_training(const Plan& plan) {
   const System system = composition(plan);
   if (plan.optimizer == "rmsprop" && updates_come_late(system)) {
     return {.rate = kLateRate,
-            .alpha = 0.95,
-            .damping = 0.8,
+            .alpha = 0.9,
+            .damping = 0.9,
             .schedule = "polynomial",
             .warmup = 0.1,
             .for_late_updates = true};
