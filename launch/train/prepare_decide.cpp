@@ -81,7 +81,8 @@ std::string note_on_late_updates(const TrainOptions& options, const Plan& plan) 
   const OptimizerOptions optimizer = decide_optimizer(options, plan);
   const RateOptions rate = decide_rates(options, plan);
   return format(
-      "updates come late: rmsprop with alpha %g and damping %g, learning rate %g, %s after a "
+      "for updates that come late: rmsprop with alpha %g and damping %g, learning rate %g, %s "
+      "after a "
       "warm-up of %g epochs (--optimizer sgd-momentum trains without all of these; --alpha, "
       "--damping, --learning-rate, --lr-schedule and --lr-warmup change them)",
       optimizer.alpha, optimizer.damping, optimizer.learning_rate, rate.schedule->c_str(),

@@ -8,12 +8,12 @@ namespace hetpipe {
 
 // Samples whose gradients are computed without seeing each other's updates: the mean over a run
 // whose virtual workers keep pace. Of N virtual workers with minibatches of b samples,
-//   flushed                      N b
-//   all-reduced, never flushed   N Nm b: all of them see what is Nm minibatches old
-//   waves (docs/wsp.md)          Nm b of one's own; of each other one b beside it and 1.5 (Nm - 1)
-//   b on
-//                                the way (of Nm - 1 to 2 Nm - 2), and kOfBound D Nm b more where a
-//                                pull returns exactly the label of D waves ago
+// * flushed: N b;
+// * all-reduced and never flushed: N Nm b, all of them see what is Nm minibatches old;
+// * waves (docs/wsp.md): Nm b of one's own; of each other virtual worker b beside it, 1.5 (Nm - 1)
+// b
+//   on the way (of Nm - 1 to 2 Nm - 2), and D Nm b / 8 more where a pull returns exactly the label
+//   of D waves ago.
 double unseen_samples(const Plan& plan);
 
 // Samples until an accuracy, by those of a training whose minibatches are small and see every

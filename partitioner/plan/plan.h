@@ -78,8 +78,7 @@ struct Prediction {
   double bottleneck = 0;  // s: the planner's own objective, docs/planners.md
   std::string cluster_hash;
   std::string profile_hash;
-  double samples_factor =
-      1;  // samples until an accuracy, by the least that it can take (lateness.h)
+  double samples_factor = 1;  // samples until an accuracy, by the least possible (lateness.h)
   bool operator==(const Prediction&) const = default;
 };
 

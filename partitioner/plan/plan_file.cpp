@@ -254,7 +254,7 @@ class PlanFile {
     Prediction predicted;
     predicted.throughput = reader.real("throughput", {0, 1e15}).value_or(0);
     predicted.bottleneck = reader.real("bottleneck", kSeconds).value_or(0);
-    predicted.samples_factor = reader.real("samples_factor", {1, 1e6}).value_or(1);
+    predicted.samples_factor = reader.real("samples_factor", {1, 1e15}).value_or(1);
     predicted.cluster_hash = reader.string("cluster_hash").value_or("");
     predicted.profile_hash = reader.string("profile_hash").value_or("");
     reader.done();

@@ -192,8 +192,7 @@ std::string throughput_text(const Plan& plan, const Costs& costs) {
   if (plan.predicted->samples_factor > 1) {
     text += format(
         "\n  (%.4g samples do not see each other's updates, so that an accuracy takes about %.3g "
-        "times "
-        "the least number\n  of samples: worth %.4g samples/s; --critical-batch)",
+        "times the least\n  number of samples: worth %.4g samples/s; --critical-batch)",
         unseen_samples(plan), plan.predicted->samples_factor,
         throughput / plan.predicted->samples_factor);
   }

@@ -9,6 +9,7 @@
 #include "../cases.h"
 #include "base/hash.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/planners/explain.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
@@ -130,6 +131,10 @@ TEST(Planner, TimeToAccuracyWeighsLateUpdates) {
   const auto worth = [&](const Plan& plan) {
     return plan.predicted->throughput / samples_factor(plan, 100);
   };
+  const DepthLimit depth = explain(request, chosen).depth;
+  EXPECT_EQ(depth.limited_by, "accuracy");
+  EXPECT_GT(*depth.relative, 0.01);
+  EXPECT_GT(depth.samples, *depth.relative - 0.01);
   for (int nm = 1; nm <= fastest.in_flight + 2; ++nm) {
     request.in_flight = nm;
     EXPECT_LE(worth(make_plan(request)), worth(chosen) * 1.01) << nm;
