@@ -15,25 +15,33 @@ composition_race() {
   shift 3
   "$build/bin/hetpipe" compare --cluster "$pools/$pool.toml" --profile "$work/profile.toml" --data "$data" --plans "$(IFS=,; echo "${list[*]}")" \
     --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations "$evaluations" --clock simulated "$@" --output "$output" \
-    -- --transport threads --trace off > "$output.log" 2>&1 < /dev/null || [ $? = 4 ] || { tail -n 20 "$output.log" >&2; die "a training failed"; } # 4: it diverged
+    -- --transport threads --trace off --lr-schedule polynomial --lr-warmup "$(awk -v e="$epochs" 'BEGIN {print e / 10}')" > "$output.log" 2>&1 < /dev/null || [ $? = 4 ] || { tail -n 20 "$output.log" >&2; die "a training failed"; } # 4: it diverged
+}
+
+# take NAME@OPTIMIZER@RATE: that training, to `list` and `of`.
+take() {
+  list+=("$plans/$1.toml")
+  of+=(--learning-rate "$1=${1##*@}")
+  [[ $1 != *@rmsprop@* ]] || of+=(--of "$1:alpha=0.9" --of "$1:damping=0.9")
 }
 
 run_compositions() {
   build_targets hetpipe
   local pools=benchmarks/compositions all_pools=${POOLS:-equal mixed islands} model=${MODEL:-lenet} data=fashion-mnist epochs=${EPOCHS:-3} target=${TARGET:-0.87}
-  local evaluations=10 seeds=${SEEDS:-1,2,3} rates="0.003 0.01 0.03 0.1" pool schedule weights sync name rate file plans list of best row seconds seed
+  local evaluations=10 seeds=${SEEDS:-1,2,3} ways="sgd-momentum=0.01 sgd-momentum=0.03 sgd-momentum=0.1 rmsprop=0.00125 rmsprop=0.0025 rmsprop=0.005" way pool schedule weights sync name rate file plans list of best row seconds seed
   local schedules all_weights syncs
   if [ $trial = yes ]; then
-    data=$work/pictures seeds=1 epochs=1 target=0.01 evaluations=1 rates=0.01 all_pools=mixed
+    data=$work/pictures seeds=1 epochs=1 target=0.01 evaluations=1 ways="sgd-momentum=0.01" all_pools=mixed
     make_pictures "$data" 512 28
   fi
   [ -f "$work/profile.toml" ] || "$build/bin/hetpipe" profile --fresh --model "$model" --data "$data" --device cpu --threads 1 --minibatch 8,16,32 \
     --output "$work/profile.toml" > "$work/profile.log" 2>&1
   schedules=$(names_of_option schedule) all_weights=$(names_of_option weights) syncs=$(names_of_option sync)
   [ $trial = no ] || schedules="continuous-1f1b gpipe" all_weights="stash one-version" syncs="wsp all-reduce"
-  echo "$model on $(basename "$data") to $target test accuracy; sgd-momentum 0.9, minibatches of 32 of each virtual worker. Each combination has the"
-  echo "plan that the planner of its system makes for it, and the best of the constant rates ${rates// /, } by seed 1; search: the plan that"
-  echo "hetpipe plan --policy search makes. Seconds to the target are simulated, mean over seeds $seeds; -: not in $epochs epochs."
+  echo "$model on $(basename "$data") to $target test accuracy; minibatches of 32 of each virtual worker. Each combination has the plan that the planner of its system makes for"
+  echo "it, and the best of these optimizers and rates by seed 1: ${ways// /, } (momentum 0.9, updates of virtual workers added up;"
+  echo "alpha and damping 0.9, their sum over the root of their number); rates rise over a tenth of the training and fall to 0. search: the plan"
+  echo "that hetpipe plan --policy search makes. Seconds to the target are simulated, mean over seeds $seeds; -: not in $epochs epochs."
   for pool in $all_pools; do
     plans=$work/plans-$pool
     mkdir -p "$plans"
@@ -50,10 +58,10 @@ run_compositions() {
         fi
       fi
       [ -f "$file" ] || continue
-      for rate in $rates; do
-        cp "$file" "$plans/$name@$rate.toml"
-        list+=("$plans/$name@$rate.toml")
-        of+=(--learning-rate "$name@$rate=$rate")
+      for way in $ways; do
+        sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = .*/scale = \"$([ "${way%=*}" = rmsprop ] && echo root || echo sum)\"/" \
+          "$file" > "$plans/$name@${way/=/@}.toml"
+        take "$name@${way/=/@}"
       done
     done
     composition_race "$work/tuning-$pool" "$pool" 1 "${of[@]}"
@@ -62,18 +70,17 @@ run_compositions() {
     for file in "${all[@]}"; do
       name=$(basename "$file" .toml)
       seconds=$(reached "$work/tuning-$pool/runs/$name-seed-1" seconds)
-      [ -z "$seconds" ] || echo "${name%@*} ${name#*@} $seconds"
+      [ -z "$seconds" ] || echo "${name%%@*} ${name#*@} $seconds"
     done | sort -k 1,1 -k 3,3g | awk '!seen[$1]++' > "$work/best-$pool"
     while read -r name rate _; do
-      list+=("$plans/$name@$rate.toml")
-      of+=(--learning-rate "$name@$rate=$rate")
+      take "$name@$rate"
     done < "$work/best-$pool"
     [ "${#list[@]}" -gt 0 ] || die "nothing reaches the target on $pool"
     composition_race "$work/race-$pool" "$pool" "$seeds" "${of[@]}"
     echo
     echo "## $pool"
     echo
-    echo "| schedule | weights | sync | rate | seconds to target, by seed | mean | of the best |"
+    echo "| schedule | weights | sync | optimizer, rate | seconds to target, by seed | mean | of the best |"
     echo "|---|---|---|---|---|---|---|"
     while read -r name rate _; do
       row=""
@@ -81,7 +88,7 @@ run_compositions() {
       echo "$name $rate$row"
     done < "$work/best-$pool" | awk '
       { n = 0; sum = 0; list = ""; for (i = 3; i <= NF; ++i) { list = list (list == "" ? "" : ", ") ($i == "-" ? "-" : sprintf("%.3g", $i)); if ($i != "-") { sum += $i; ++n } }
-        print (n == NF - 2 ? sum / n : "inf"), $1, $2, list }' | sort -g | awk '
+        sub("@", ":", $2); print (n == NF - 2 ? sum / n : "inf"), $1, $2, list }' | sort -g | awk '
       { if (NR == 1) best = $1; name = $2; gsub(/\+/, " | ", name); if (name == "search") name = "search | | "
         rest = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", rest)
         printf "| %s | %s | %s | %s | %s |\n", name, $3, rest, $1 == "inf" ? "-" : sprintf("%.3g", $1), $1 == "inf" ? "-" : sprintf("%.2f", $1 / best) }'
