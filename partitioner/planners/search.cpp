@@ -25,6 +25,7 @@ constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where la
 constexpr double kPromising = 0.95;              // of the best so far: worth improving
 constexpr double kPromisingNumber = 0.75;        // the same of another number of virtual workers
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
+constexpr int kFollowed = 3;                     // times that an idle device is taken in
 constexpr CompositionEffort kLight{8, 2, 1};
 constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
 constexpr std::int64_t kBaseActions = 250'000;
@@ -69,12 +70,8 @@ class Search {
       first = false;
     }
     if (!exact_) improve_best();
-    const ScoredPlan* best = least_stale(found_.all(), seeds_best_);
-    if (best == nullptr) nothing_runs();
-    const ScoredPlan chosen = *best;
     SearchResult result;
-    scores_.allow(budget_ / 4);
-    result.left_out = left_out(chosen, found_.all(), *spaces_[chosen.space], scores_);
+    const ScoredPlan chosen = choose(result.left_out);
     result.plan = with_forecast(request_, chosen);
     result.worth = chosen.worth;
     int largest = *request_.minibatch;
@@ -109,6 +106,22 @@ class Search {
     found_.enter(space);
     if (request_.progress) request_.progress("plans of " + row.request.system);
     return *spaces_[space];
+  }
+
+  // The best plan, and what its idle devices would bring. Where one would make it better, the
+  // search goes on from there.
+  ScoredPlan choose(std::vector<LeftOut>& idle) {
+    for (int followed = 0;; ++followed) {
+      const ScoredPlan* best = least_stale(found_.all(), seeds_best_);
+      if (best == nullptr) nothing_runs();
+      ScoredPlan chosen = *best;
+      found_.enter(chosen.space);
+      scores_.allow(budget_ / 4);
+      idle = left_out(chosen, *spaces_[chosen.space], scores_, found_);
+      if (found_.best() <= chosen.worth * (1 + kWorthIt) || followed == kFollowed) return chosen;
+      scores_.allow(budget_ / 4);
+      improve(*spaces_[chosen.space], scores_, found_, best_first(found_.all()).front(), speeds_);
+    }
   }
 
   // HetPipe's policies last: in large pools many cannot reach what the other planners did. Of

@@ -26,7 +26,7 @@ struct SeedPlanner {
 // A device of the cluster that the plan leaves idle.
 struct LeftOut {
   DeviceName device;
-  // Relative change of the throughput in the best plan found that uses it as well: -0.04 is "it
+  // Relative change of the worth in the best plan found that uses it as well: -0.04 is "it
   // costs 4 %". Nothing found that uses it: absent.
   std::optional<double> change;
 };

@@ -60,8 +60,8 @@ const ScoredPlan* least_stale(const std::vector<ScoredPlan>& plans, double at_le
   return chosen;
 }
 
-std::vector<LeftOut> left_out(const ScoredPlan& chosen, const std::vector<ScoredPlan>& plans,
-                              SearchSpace& space, PlanScores& scores) {
+std::vector<LeftOut> left_out(const ScoredPlan& chosen, SearchSpace& space, PlanScores& scores,
+                              FoundPlans& found) {
   const PlanRequest& request = space.row().request;
   const std::set<DeviceName> used = devices_of(chosen.plan);
   const Knobs knobs = space.knobs_of(chosen.plan);
@@ -73,13 +73,13 @@ std::vector<LeftOut> left_out(const ScoredPlan& chosen, const std::vector<Scored
         known.emplace(std::pair(device.node, request.cluster.kind_of(device).name), std::nullopt);
     if (is_new) {
       double best = 0;
-      for (const ScoredPlan& other : plans) {
-        if (other.throughput <= best) continue;
+      for (const ScoredPlan& other : found.all()) {
+        if (other.worth <= best) continue;
         const std::set<DeviceName> devices = devices_of(other.plan);
         const bool as_well =
             devices.contains(device) &&
             std::includes(devices.begin(), devices.end(), used.begin(), used.end());
-        if (as_well) best = other.throughput;
+        if (as_well) best = other.worth;
       }
       // The search cuts stages of one device: others would be compared with something else.
       if (known.size() <= kTriedAgain && !replicated(chosen.plan)) {
@@ -88,11 +88,11 @@ std::vector<LeftOut> left_out(const ScoredPlan& chosen, const std::vector<Scored
           if (seen.size() == kTriedAgain || scores.spent()) break;
           if (!seen.insert(composition_key(request.cluster, more)).second) continue;
           if (const auto plan = space.plan(more, knobs)) {
-            best = std::max(best, scores.throughput(*plan).value_or(0));
+            best = std::max(best, found.add(*plan, "search").value_or(0));
           }
         }
       }
-      if (best > 0) change->second = best / chosen.throughput - 1;
+      if (best > 0) change->second = best / chosen.worth - 1;
     }
     result.push_back({device, change->second});
   }

@@ -14,9 +14,9 @@ namespace hetpipe {
 const ScoredPlan* least_stale(const std::vector<ScoredPlan>& plans, double at_least);
 
 // What each idle device would bring: the best of the plans found that use it as well, and of some
-// that are tried for this purpose.
-std::vector<LeftOut> left_out(const ScoredPlan& chosen, const std::vector<ScoredPlan>& plans,
-                              SearchSpace& space, PlanScores& scores);
+// that are tried for this purpose, and found from now on.
+std::vector<LeftOut> left_out(const ScoredPlan& chosen, SearchSpace& space, PlanScores& scores,
+                              FoundPlans& found);
 
 // The best plan of every origin, system, minibatch and number of virtual workers, best first.
 std::vector<SearchCandidate> considered(const std::vector<ScoredPlan>& plans);
