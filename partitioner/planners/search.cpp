@@ -116,11 +116,13 @@ class Search {
       if (best == nullptr) nothing_runs();
       ScoredPlan chosen = *best;
       found_.enter(chosen.space);
-      scores_.allow(budget_ / 4);
+      scores_.allow(followed < kFollowed ? budget_ / 4 : 0);  // 0: only of plans found before
       idle = left_out(chosen, *spaces_[chosen.space], scores_, found_);
       if (found_.best() <= chosen.worth * (1 + kWorthIt) || followed == kFollowed) return chosen;
+      const ScoredPlan better = best_first(found_.all()).front();
+      found_.enter(better.space);
       scores_.allow(budget_ / 4);
-      improve(*spaces_[chosen.space], scores_, found_, best_first(found_.all()).front(), speeds_);
+      improve(*spaces_[better.space], scores_, found_, better, speeds_);
     }
   }
 
