@@ -23,7 +23,7 @@ write() { # NAME [OPTION...]: its script
   hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time "$(patience 5)" --script "$name.sh" --name "$name" "$@" > /dev/null
 }
 training=(--model lenet --profile "$source/tests/profiles/lenet.toml" --data fashion-mnist --epochs 0.4 --target-accuracy 0.7 --evaluate-every 30 --trace off)
-write whole -- "${training[@]}" --rehearse-preemption 40
+write whole -- "${training[@]}" --rehearse-preemption 20
 write parts --heterogeneous -- "${training[@]}"
 write under_mpirun --launcher mpirun -- "${training[@]}"
 
@@ -35,7 +35,7 @@ for name in whole parts under_mpirun; do
   done
   echo "$name: $(grep '^target' "$name.said"), in $(grep -c '^hetpipe trains' "$name.said") starts"
 done
-for wanted in 'rehearsed preemption after 40 waves' 'start 2, on' 'resuming from .* after wave'; do
+for wanted in 'rehearsed preemption after 20 waves' 'start 2, on' 'resuming from .* after wave'; do
   grep -q -- "$wanted" whole.said || { echo "whole: not said: $wanted"; cat whole.said; exit 1; }
 done
 
