@@ -25,7 +25,7 @@ constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where la
 constexpr double kPromising = 0.95;              // of the best so far: worth improving
 constexpr double kPromisingNumber = 0.75;        // the same of another number of virtual workers
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
-constexpr int kFollowed = 3;                     // times that an idle device is taken in
+constexpr int kFollowed = 3;                     // times that a choice is made anew
 constexpr CompositionEffort kLight{8, 2, 1};
 constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
 constexpr std::int64_t kBaseActions = 250'000;
@@ -108,22 +108,35 @@ class Search {
     return *spaces_[space];
   }
 
-  // The best plan, and what its idle devices would bring. Where one would make it better, the
-  // search goes on from there.
+  // The best plan; single steps do not make it better, nor do its idle devices, as far as the
+  // search can follow them.
   ScoredPlan choose(std::vector<LeftOut>& idle) {
     for (int followed = 0;; ++followed) {
-      const ScoredPlan* best = least_stale(found_.all(), seeds_best_);
-      if (best == nullptr) nothing_runs();
-      ScoredPlan chosen = *best;
+      const ScoredPlan chosen = settle();
       found_.enter(chosen.space);
       scores_.allow(followed < kFollowed ? budget_ / 4 : 0);  // 0: only of plans found before
       idle = left_out(chosen, *spaces_[chosen.space], scores_, found_);
       if (found_.best() <= chosen.worth * (1 + kWorthIt) || followed == kFollowed) return chosen;
-      const ScoredPlan better = best_first(found_.all()).front();
-      found_.enter(better.space);
-      scores_.allow(budget_ / 4);
-      improve(*spaces_[better.space], scores_, found_, better, speeds_);
+      improve_from(best_first(found_.all()).front());
     }
+  }
+
+  // The least stale of the plans near the best may not have been improved.
+  ScoredPlan settle() {
+    for (int followed = 0;; ++followed) {
+      const ScoredPlan* best = least_stale(found_.all(), seeds_best_);
+      if (best == nullptr) nothing_runs();
+      const ScoredPlan chosen = *best;
+      if (exact_ || followed == kFollowed) return chosen;
+      improve_from(chosen);
+      if (least_stale(found_.all(), seeds_best_)->plan == chosen.plan) return chosen;
+    }
+  }
+
+  void improve_from(const ScoredPlan& start) {
+    found_.enter(start.space);
+    scores_.allow(budget_ / 4);
+    improve(*spaces_[start.space], scores_, found_, start, speeds_);
   }
 
   // HetPipe's policies last: in large pools many cannot reach what the other planners did. Of

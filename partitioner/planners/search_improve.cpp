@@ -12,6 +12,7 @@ namespace hetpipe {
 namespace {
 
 constexpr double kBetter = 1 + 1e-9;
+constexpr double kNearlyAsSlow = 0.9;        // of the slowest virtual worker's time
 constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
 
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
@@ -63,8 +64,8 @@ class Improver {
   void run() {
     bool better = true;
     while (better && !scores_.spent()) {
-      better = knobs();
-      better = cuts() || better;
+      better = cuts();
+      better = knobs() || better;
       if (!replicated(best_.plan)) better = devices() || better;
     }
   }
@@ -101,21 +102,26 @@ class Improver {
     return better;
   }
 
-  // The virtual worker that is slowest alone sets the pace: its cuts, and those of all like it.
+  // The virtual worker that is slowest alone sets the pace, or one that is nearly as slow: their
+  // cuts, and those of all like them.
   bool cuts() {
-    bool better = false;
-    const auto groups = alike_workers(cluster_, best_.plan);
-    const std::vector<std::size_t>* slowest = nullptr;
-    double most = 0;
-    for (const auto& group : groups) {
+    std::vector<std::pair<double, std::vector<std::size_t>>> slow;
+    for (auto& group : alike_workers(cluster_, best_.plan)) {
       const double seconds = scores_.alone(best_.plan, group.front()).value_or(0);
-      if (seconds > most) {
-        most = seconds;
-        slowest = &group;
-      }
+      slow.emplace_back(seconds, std::move(group));
     }
-    if (slowest == nullptr) return false;
-    const std::vector<std::size_t> members = *slowest;
+    std::stable_sort(slow.begin(), slow.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    const double nearly = kNearlyAsSlow * slow.front().first;
+    bool better = false;
+    for (const auto& [seconds, members] : slow) {
+      if (seconds > 0 && seconds >= nearly) better = cuts_of(members, seconds) || better;
+    }
+    return better;
+  }
+
+  bool cuts_of(const std::vector<std::size_t>& members, double most) {
+    bool better = false;
     const std::size_t stages = best_.plan.virtual_workers[members.front()].stages.size();
     for (std::size_t k = 0; k + 1 < stages; ++k) {
       for (const int by : {1, -1}) {
