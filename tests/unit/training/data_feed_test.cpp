@@ -77,7 +77,11 @@ Dataset slow_data() {
 TEST(MeasureFeed, CountsWhatIsReadAndWhatItCosts) {
   const Dataset data = slow_data();
   const Sampler order(1, data.size, {8}, 0, data.size);
-  const FeedRate rate = measure_feed(data, order, 0, 8, 2, 0.1);
+  FeedRate rate = measure_feed(data, order, 0, 8, 2, 0.1);
+  // A machine that is busy may oust the threads more often than they sleep.
+  for (int tries = 0; tries < 20 && !rate.waited_for_files; ++tries) {
+    rate = measure_feed(data, order, 0, 8, 2, 0.1);
+  }
   EXPECT_EQ(rate.threads, 2);
   EXPECT_GT(rate.samples_per_second, 0);
   EXPECT_LE(rate.samples_per_second, 2 / 0.002);  // no thread reads faster than it sleeps
