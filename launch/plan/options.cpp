@@ -154,6 +154,19 @@ void check_ema(const PlanningOptions& options, Problems& problems) {
                "to 1 of the new weights). Give a DECAY below 1, such as 0.999.");
 }
 
+namespace {
+
+// The systems whose row has the property.
+std::string systems_with(bool (*has)(const System&)) {
+  std::vector<std::string> names;
+  for (const System& system : systems()) {
+    if (has(system)) names.push_back(system.name);
+  }
+  return join(names, ", ");
+}
+
+}  // namespace
+
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
   const PlanRequest usual;
   const auto otherwise = [given](const std::string& text) { return unless_planned(text, given); };
@@ -219,8 +232,8 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                                   "times the samples where U samples do not see each other's "
                                   "updates: because minibatches are large, or updates late.")),
           precision_option(options, given),
-          unset_means(otherwise("rmsprop where virtual workers push updates (hetpipe, ssp, asp), "
-                                "else sgd-momentum"),
+          unset_means(otherwise("rmsprop where virtual workers push updates (" +
+                                systems_with(updates_come_late) + "), else sgd-momentum"),
                       choice_option("optimizer", options.optimizer, optimizer_names(),
                                     "Optimizer; its state is part of the memory of every stage.")),
       }};
@@ -359,15 +372,6 @@ namespace {
 std::string given_by(const std::optional<std::string>& part, const char* option,
                      const std::string& system) {
   return part ? std::string(option) + " " + *part : "--system " + system;
-}
-
-// The systems whose row has the property.
-std::string systems_with(bool (*has)(const System&)) {
-  std::vector<std::string> names;
-  for (const System& system : systems()) {
-    if (has(system)) names.push_back(system.name);
-  }
-  return join(names, ", ");
 }
 
 }  // namespace

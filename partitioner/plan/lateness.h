@@ -10,10 +10,9 @@ namespace hetpipe {
 // whose virtual workers keep pace. Of N virtual workers with minibatches of b samples,
 // * flushed: N b;
 // * all-reduced and never flushed: N Nm b, all of them see what is Nm minibatches old;
-// * waves (docs/wsp.md): Nm b of one's own; of each other virtual worker b beside it, 1.5 (Nm - 1)
-// b
-//   on the way (of Nm - 1 to 2 Nm - 2), and D Nm b / 8 more where a pull returns exactly the label
-//   of D waves ago.
+// * waves (docs/wsp.md): Nm b of one's own. Of each other virtual worker b beside it, and on the
+//   way 1.5 (Nm - 1) b (of Nm - 1 to 2 Nm - 2), and D Nm b / 8 where a pull returns exactly the
+//   label of D waves ago.
 double unseen_samples(const Plan& plan);
 
 // Samples until an accuracy, by those of a training whose minibatches are small and see every

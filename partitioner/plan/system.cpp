@@ -76,7 +76,8 @@ std::string usual_optimizer(const System& system) {
 }
 
 std::string usual_scale(const System& system, const std::string& optimizer) {
-  return updates_come_late(system) && optimizer == "rmsprop" ? "root" : PlanServer{}.scale;
+  return updates_come_late(system) && optimizer == usual_optimizer(system) ? "root"
+                                                                           : PlanServer{}.scale;
 }
 
 std::string why_senseless(const System& system) {

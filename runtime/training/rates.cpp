@@ -18,7 +18,7 @@ constexpr double kHarmless = 5;  // updates that do not see each other
 
 UsualTraining usual_training(const Plan& plan) {
   const System system = composition(plan);
-  if (plan.optimizer == "rmsprop" && updates_come_late(system)) {
+  if (updates_come_late(system) && plan.optimizer == usual_optimizer(system)) {
     return {.rate = kLateRate,
             .alpha = 0.9,
             .damping = 0.9,

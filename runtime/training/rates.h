@@ -43,8 +43,8 @@ struct UsualTraining {
   bool for_late_updates = false;      // all of this
   bool lowered() const { return rate < kSgdRate && unseen_updates > 1; }
 };
-// rmsprop where updates come late (updates_come_late) has what was found to learn as well there as
-// it does without being late (docs/training.md, "Where updates come late").
+// Where updates come late (updates_come_late), their usual optimizer has what was found to lose
+// least there (docs/training.md, "Where updates come late").
 //
 // Otherwise the rate is kAdamRate with adam, adamw, lamb and rmsprop, else kSgdRate. With
 // sgd-momentum under WSP and ASP every virtual worker adds its own updates, and adds them late: N

@@ -34,6 +34,16 @@ TEST(PlanningOptions, EverySystemStandsByItself) {
   }
 }
 
+TEST(PlanningOptions, PlansAreForTheTimeToAnAccuracy) {
+  EXPECT_EQ(request_of({}, {}, {}).objective, PlanObjective::time_to_accuracy);
+  EXPECT_EQ(request_of({}, {}, {}).critical_batch, kCriticalBatch);
+  PlanningOptions options;
+  options.objective = "throughput";
+  options.critical_batch = 1000;
+  EXPECT_EQ(request_of(options, {}, {}).objective, PlanObjective::throughput);
+  EXPECT_EQ(request_of(options, {}, {}).critical_batch, 1000);
+}
+
 TEST(PlanningOptions, ServersForASystemThatAllReduces) {
   PlanningOptions options = under("dapple");
   options.clock_distance = 1;

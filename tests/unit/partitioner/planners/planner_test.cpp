@@ -55,6 +55,23 @@ TEST(Planner, AValidPlanThatIsItsOwnPrediction) {
   EXPECT_NEAR(plan.predicted->bottleneck, bottleneck, 1e-12);
 }
 
+TEST(Planner, TheUsualOptimizerAndScale) {
+  PlanRequest request = request_of(kPool, 12);
+  for (const char* system : {"hetpipe", "ssp", "asp"}) {
+    request.system = system;
+    const Plan plan = make_plan(request);
+    EXPECT_EQ(plan.optimizer, "rmsprop") << system;
+    EXPECT_EQ(plan.server->scale, "root") << system;
+  }
+  request.system = "dapple";
+  EXPECT_EQ(make_plan(request).optimizer, "sgd-momentum");
+  request.system = "hetpipe";
+  request.optimizer = "adam";
+  EXPECT_EQ(make_plan(request).server->scale, "sum");
+  request.scale = "mean";
+  EXPECT_EQ(make_plan(request).server->scale, "mean");
+}
+
 // On the devices where no server keeps it: in what was predicted, and in what is written.
 TEST(Planner, TheAverageOfTheWeightsTakesMemory) {
   for (const char* system : {"hetpipe", "pipedream", "dapple", "data-parallel", "gpipe"}) {

@@ -13,6 +13,7 @@
 
 #include "../cases.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/planners/explain.h"
 #include "partitioner/planners/search_bound.h"
 #include "partitioner/profile/estimate.h"
 #include "partitioner/simulator/simulate.h"
@@ -404,6 +405,25 @@ TEST(Search, TimeToAccuracyIsWhatItLooksFor) {
   EXPECT_LT(unseen_samples(chosen.plan), unseen_samples(fastest.plan));
   for (const SearchCandidate& other : chosen.considered) {
     EXPECT_LE(other.worth, chosen.worth * 1.0102) << other.what;
+  }
+}
+
+// No layer moved from the bottleneck, and no device left idle, makes the plan better by more than
+// the search gives away for fresher weights.
+TEST(Search, FollowsItsOwnAdvice) {
+  PlanRequest request;
+  request.cluster = load_cluster(kConfigs + "/lab-drawer.toml");
+  request.profile = with_estimates(load_profile(kConfigs + "/profiles/vgg19.toml"), request.cluster,
+                                   request.precision);
+  request.policy = "search";
+  const SearchResult result = search_plans(request);
+  for (const Alternative& move : explain(request, result.plan).moves) {
+    if (move.relative) {
+      EXPECT_LT(*move.relative, 0.0102) << move.what;
+    }
+  }
+  for (const LeftOut& left : result.left_out) {
+    EXPECT_LT(left.change.value_or(0), 0.0102) << to_string(left.device);
   }
 }
 
