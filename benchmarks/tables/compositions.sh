@@ -40,7 +40,7 @@ run_compositions() {
   [ $trial = no ] || schedules="continuous-1f1b gpipe" all_weights="stash one-version" syncs="wsp all-reduce"
   echo "$model on $(basename "$data") to $target test accuracy; minibatches of 32 of each virtual worker. Each combination has the plan that the planner of its system makes for"
   echo "it, and the best of these optimizers and rates by seed 1: ${ways// /, } (momentum 0.9, updates of virtual workers added up;"
-  echo "alpha and damping 0.9, their sum over the root of their number); rates rise over a tenth of the training and fall to 0. search: the plan"
+  echo "alpha and damping 0.9, their sum over the root of their number; outer: their mean); rates rise over a tenth of the training and fall to 0. search: the plan"
   echo "that hetpipe plan --policy search makes. Seconds to the target are simulated, mean over seeds $seeds; -: not in $epochs epochs."
   for pool in $all_pools; do
     plans=$work/plans-$pool
@@ -59,7 +59,7 @@ run_compositions() {
       fi
       [ -f "$file" ] || continue
       for way in $ways; do
-        sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = .*/scale = \"$([ "${way%=*}" = rmsprop ] && echo root || echo sum)\"/" \
+        sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = .*/scale = \"$([[ $name == *+outer ]] && echo mean || { [ "${way%=*}" = rmsprop ] && echo root || echo sum; })\"/" \
           "$file" > "$plans/$name@${way/=/@}.toml"
         take "$name@${way/=/@}"
       done

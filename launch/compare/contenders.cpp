@@ -161,7 +161,7 @@ TrainOptions run_options(const Contender& contender, int seed, int evaluations,
     for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
       round += plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
     }
-    const double wave = static_cast<double>(round * plan.in_flight);
+    const double wave = static_cast<double>(round * plan.wave_length());
     run.evaluate_every = std::max(
         1, static_cast<int>(std::lround(static_cast<double>(samples) / wave / evaluations)));
   }

@@ -22,6 +22,9 @@ constexpr Limits kVirtualWorkers{1, 1 << 20};
 constexpr Limits kMinibatch{1, 1e9};
 constexpr Limits kMicroBatches{1, 1e4};
 constexpr Limits kClockDistance{0, 1e4};
+constexpr Limits kRound{1, kMostRound};
+constexpr Limits kOuterRates{1e-6, 10};
+constexpr Limits kOuterMomenta{0, 1 - 1e-12};
 
 std::string unless_planned(const std::string& otherwise, PlanGiven given) {
   return given == PlanGiven::possibly ? "the plan's, else " + otherwise : otherwise;
@@ -245,16 +248,16 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
   return {
       "Parameter servers",
       {
-          unset_means(otherwise(std::to_string(usual.clock_distance)),
+          unset_means(otherwise("1 with --sync outer, else 0"),
                       integer_option("clock-distance", "D", options.clock_distance, kClockDistance,
                                      "Waves that a virtual worker may be ahead of the "
                                      "slowest; 0 is synchronous.")),
-          unset_means(otherwise("newest where D > 0"),
+          unset_means(otherwise("newest where D > 0, bound with --sync outer"),
                       choice_option("pull", options.pull, {"bound", "newest"},
                                     "Which weights a pull returns: the newest available, at most D "
                                     "waves old (newest), or those of exactly D waves ago, the "
                                     "same in every run (bound).")),
-          unset_means(otherwise("root with rmsprop, else sum"),
+          unset_means(otherwise("root with rmsprop, mean with --sync outer, else sum"),
                       choice_option("scale", options.scale, server_scales(),
                                     "How the servers add the updates of virtual workers: their "
                                     "sum, their mean, or between the two, their sum over the "
@@ -264,6 +267,17 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                                     "What the updates that virtual workers push are rounded to: "
                                     "bf16 halves the bytes of pushes. Weights, and pulls of them, "
                                     "stay fp32.")),
+          unset_means(
+              otherwise("8, doubled until exchanges cost no more than 2 % of the samples/s"),
+              integer_option("round", "H", options.round, kRound,
+                             "Of --sync outer: waves that virtual workers make by "
+                             "themselves between two exchanges.")),
+          unset_means(otherwise(format("%g", kOuterRate)),
+                      real_option("outer-rate", "F", options.outer_rate, kOuterRates,
+                                  "Of --sync outer: rate of the servers' step after a round.")),
+          unset_means(otherwise(format("%g", kOuterMomentum)),
+                      real_option("outer-momentum", "F", options.outer_momentum, kOuterMomenta,
+                                  "Of --sync outer: its Nesterov momentum.")),
           unset_means(otherwise("nodes without devices, or the first node"),
                       list_option("servers", "NODE,...", options.servers,
                                   "Nodes that each hold a shard of the parameters.")),
@@ -325,7 +339,8 @@ std::vector<std::string> settled_by_plan(const PlanningOptions& options) {
 SearchChoice search_choice(const PlanningOptions& options) {
   SearchChoice choice;
   const bool of_servers = options.clock_distance || options.pull || options.scale ||
-                          options.push_precision || options.placement || !options.servers.empty();
+                          options.push_precision || options.round || options.outer_rate ||
+                          options.outer_momentum || options.placement || !options.servers.empty();
   // If no search is requested it may replace the planner of a system, which stays.
   const bool asked = options.policy.has_value();
   if (asked && !options.system && !options.in_flight && !of_servers) {
@@ -358,11 +373,14 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.objective = options.objective ? *try_parse_objective(*options.objective)
                                         : PlanObjective::time_to_accuracy;
   request.critical_batch = options.critical_batch.value_or(kCriticalBatch);
-  if (options.clock_distance) request.clock_distance = *options.clock_distance;
+  request.clock_distance = options.clock_distance;
   if (options.placement) request.placement = *options.placement;
   request.pull = options.pull;
   request.scale = options.scale;
   if (options.push_precision) request.push_precision = *options.push_precision;
+  request.round = options.round;
+  request.outer_rate = options.outer_rate.value_or(request.outer_rate);
+  request.outer_momentum = options.outer_momentum.value_or(request.outer_momentum);
   return request;
 }
 
@@ -414,6 +432,15 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
     contradicts(!options.servers.empty(), "--servers", other, why, remedy);
     contradicts(options.placement.has_value(), "--placement", other, why, remedy);
   }
+  if (!traits(parts->sync).rounds) {
+    const std::string other = given_by(options.sync, "--sync", request.system);
+    const std::string why = "virtual workers push every wave, and the servers only add";
+    const std::string remedy =
+        "Leave it out, or choose --sync " + std::string(to_string(SyncRule::outer)) + ".";
+    contradicts(options.round.has_value(), "--round", other, why, remedy);
+    contradicts(options.outer_rate.has_value(), "--outer-rate", other, why, remedy);
+    contradicts(options.outer_momentum.has_value(), "--outer-momentum", other, why, remedy);
+  }
   contradicts(!traits(parts->sync).bounded && options.clock_distance, "--clock-distance",
               given_by(options.sync, "--sync", request.system),
               "asynchronous virtual workers never wait for others",
@@ -439,10 +466,20 @@ void override_plan(const PlanningOptions& options, const Cluster& cluster, Plan&
       problems.add(name, "has no effect (the plan has no parameter server). Leave it out.");
     }
   };
+  const auto apply_to_rounds = [&](const char* name, const auto& option, auto member) {
+    const SyncRule sync = composition(plan).sync;
+    if (!option || traits(sync).rounds) return apply(name, option, member);
+    problems.add(name, "has no effect (the plan's sync is '" + std::string(to_string(sync)) +
+                           "'). Leave it out, or plan with --sync " +
+                           std::string(to_string(SyncRule::outer)) + ".");
+  };
   apply("--clock-distance", options.clock_distance, &PlanServer::clock_distance);
   apply("--pull", options.pull, &PlanServer::pull);
   apply("--scale", options.scale, &PlanServer::scale);
   apply("--push-precision", options.push_precision, &PlanServer::push_precision);
+  apply_to_rounds("--round", options.round, &PlanServer::round);
+  apply_to_rounds("--outer-rate", options.outer_rate, &PlanServer::outer_rate);
+  apply_to_rounds("--outer-momentum", options.outer_momentum, &PlanServer::outer_momentum);
   problems.throw_if_any();
 }
 

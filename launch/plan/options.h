@@ -38,6 +38,9 @@ struct PlanningOptions {
   std::optional<std::string> pull;
   std::optional<std::string> scale;
   std::optional<std::string> push_precision;
+  std::optional<int> round;
+  std::optional<double> outer_rate;
+  std::optional<double> outer_momentum;
 };
 
 // Whether the rows are used alone or with --plan, whose values are then the defaults.

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "partitioner/plan/staleness.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/toml_file.h"
 
 namespace hetpipe {
@@ -49,6 +50,9 @@ Json json_of(const Answer& answer) {
   json["in_flight"] = answer.plan->in_flight;
   json["micro_batches"] = answer.plan->micro_batches;
   if (answer.plan->server) json["clock_distance"] = answer.plan->server->clock_distance;
+  if (answer.plan->server && traits(composition(*answer.plan).sync).rounds) {
+    json["round"] = answer.plan->server->round;
+  }
   json["bottleneck"] = answer.bottleneck;
   json["fullest_device"] = answer.fullest;
   json["unmeasured"] = unmeasured_json(answer.unmeasured);

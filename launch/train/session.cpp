@@ -57,9 +57,9 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {
     const std::string inside =
-        job.start.inside == 0
-            ? ""
-            : format(" and %d of %d minibatches of the next", job.start.inside, job.plan.in_flight);
+        job.start.inside == 0 ? ""
+                              : format(" and %d of %lld minibatches of the next", job.start.inside,
+                                       static_cast<long long>(job.plan.wave_length()));
     log.line(format("resuming from %s: after wave %lld%s, %lld samples consumed; %s",
                     job.start.checkpoint.c_str(), static_cast<long long>(job.start.label),
                     inside.c_str(), static_cast<long long>(job.start.consumed),

@@ -50,6 +50,11 @@ struct PlanVirtualWorker {
 // root of N.
 std::vector<std::string> server_scales();
 
+constexpr int kMostRound = 1000;  // waves
+// The servers' step after each round (Douillard et al., arXiv 2311.08105).
+inline constexpr double kOuterRate = 0.7;
+inline constexpr double kOuterMomentum = 0.9;
+
 struct PlanServer {
   std::vector<std::string> nodes;       // one shard each
   bool hosted = false;                  // inside that node's first worker rank
@@ -58,6 +63,9 @@ struct PlanServer {
   std::optional<std::string> pull;      // "bound" or "newest"; absent: usual_pull(D)
   std::string scale = "sum";            // of server_scales()
   std::string push_precision = "fp32";  // or "bf16": what a push's numbers are rounded to
+  int round = 1;                        // waves between pushes; more than 1 with sync = "outer"
+  double outer_rate = kOuterRate;       // of the servers' step after a round (docs/outer.md)
+  double outer_momentum = kOuterMomentum;
   bool operator==(const PlanServer&) const = default;
 
   // Whether a gate grants what the servers have by then, rather than exactly the label D waves back
@@ -100,6 +108,8 @@ struct Plan {
   std::optional<Prediction> predicted;
 
   int minibatch_of(VirtualWorkerId vw) const;
+  // Minibatches of a virtual worker that are pushed at once.
+  Minibatch wave_length() const { return Minibatch{in_flight} * (server ? server->round : 1); }
   int worker_ranks() const;  // one per device
   int server_ranks() const;  // 0 when hosted or without servers
   bool operator==(const Plan&) const = default;

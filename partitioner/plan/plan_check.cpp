@@ -159,6 +159,15 @@ class PlanCheck {
               "or set sync = \"" +
               std::string(to_string(SyncRule::wsp)) + "\".");
     }
+    const SyncRule sync = composition(plan_).sync;
+    if (!traits(sync).rounds && server.round != 1) {
+      problem(
+          format("round = %d and sync = \"%s\" (it pushes every wave). Leave it out, or set "
+                 "sync = \"%s\".",
+                 server.round, std::string(to_string(sync)).c_str(),
+                 std::string(to_string(SyncRule::outer)).c_str()));
+    }
+    if (server.round < 1) problem("round is not positive. Use 1 or more.");
     std::set<std::string> seen;
     for (const std::string& node : server.nodes) {
       if (!seen.insert(node).second) {

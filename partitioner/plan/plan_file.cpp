@@ -22,6 +22,8 @@ constexpr Range kSamples{1, 1e9};
 constexpr Range kMicroBatches{1, 1e4};
 constexpr Range kInFlight{1, 1e4};
 constexpr Range kClockDistance{0, 1e4};
+constexpr Range kRound{1, kMostRound};
+constexpr Range kOuterRates{1e-6, 10};
 constexpr Range kDecay{0, 1 - 1e-12};
 constexpr Range kLayer{0, 1e6};
 constexpr Range kSeconds{0, 1e9};
@@ -186,13 +188,20 @@ class PlanFile {
     server.nodes = reader.strings("nodes", Need::required).value_or(std::vector<std::string>{});
     server.hosted = reader.boolean("hosted").value_or(false);
     server.clock_distance = to_int(reader.integer("clock_distance", kClockDistance), 0);
-    server.placement = word(reader, "placement", {"default", "local"});
-    const bool says_pull = reader.has("pull");
-    const std::string pull = word(reader, "pull", {"bound", "newest"});
-    if (says_pull) server.pull = pull;
-    server.scale = word(reader, "scale", server_scales());
-    server.push_precision = word(reader, "push_precision", {"fp32", "bf16"});
+    server.placement = word(reader, "placement", {"default", "local"}).value_or(server.placement);
+    if (const auto pull = word(reader, "pull", {"bound", "newest"})) server.pull = *pull;
+    const auto scale = word(reader, "scale", server_scales());
+    server.scale = scale.value_or(server.scale);
+    server.push_precision =
+        word(reader, "push_precision", {"fp32", "bf16"}).value_or(server.push_precision);
+    server.round = to_int(reader.integer("round", kRound), server.round);
+    server.outer_rate = reader.real("outer_rate", kOuterRates).value_or(server.outer_rate);
+    server.outer_momentum = reader.real("outer_momentum", kDecay).value_or(server.outer_momentum);
     reader.done();
+    if (problems_.empty() && traits(composition(plan_).sync).rounds) {
+      if (!scale) server.scale = "mean";
+      if (!server.pull) server.pull = "bound";
+    }
     plan_.server = std::move(server);
   }
 
@@ -237,16 +246,16 @@ class PlanFile {
     }
   }
 
-  // One of some words; the first of them when the key is absent.
-  std::string word(TomlReader& reader, const std::string& key,
-                   const std::vector<std::string>& known) {
+  // One of some words.
+  std::optional<std::string> word(TomlReader& reader, const std::string& key,
+                                  const std::vector<std::string>& known) {
     const auto value = reader.string(key);
-    if (!value) return known.front();
+    if (!value) return value;
     if (std::find(known.begin(), known.end(), *value) == known.end()) {
       reader.problem(reader.line_of(key), "[parameter_server]: " + unknown(key, *value, known) +
                                               ". Use one of these: " + join(known, ", ") + ".");
     }
-    return *value;
+    return value;
   }
 
   void read_prediction(const TomlValue& value) {
@@ -304,7 +313,7 @@ std::string stage_text(const PlanStage& stage, const Profile* names) {
   return text;
 }
 
-std::string server_text(const PlanServer& server) {
+std::string server_text(const PlanServer& server, bool rounds) {
   std::string text = "\n[parameter_server]\n";
   text += "nodes = " + toml_strings(server.nodes) + "  # one shard each\n";
   if (server.hosted) text += "hosted = true\n";
@@ -315,6 +324,11 @@ std::string server_text(const PlanServer& server) {
   text += "scale = " + toml_string(server.scale) + "\n";
   if (server.push_precision != PlanServer{}.push_precision) {
     text += "push_precision = " + toml_string(server.push_precision) + "  # 2 bytes a number\n";
+  }
+  if (rounds) {
+    text += format("round = %d  # waves between pushes\n", server.round);
+    text += "outer_rate = " + toml_real(server.outer_rate) + "\n";
+    text += "outer_momentum = " + toml_real(server.outer_momentum) + "\n";
   }
   return text;
 }
@@ -358,7 +372,7 @@ std::string to_toml(const Plan& plan, const Profile* names) {
     }
     for (const PlanStage& stage : plan.virtual_workers[vw].stages) text += stage_text(stage, names);
   }
-  if (plan.server) text += server_text(*plan.server);
+  if (plan.server) text += server_text(*plan.server, traits(composition(plan).sync).rounds);
   if (plan.predicted) {
     const Prediction& p = *plan.predicted;
     text += "\n[predicted]\nthroughput = " + toml_real(p.throughput) + "  # samples/s\n";

@@ -270,7 +270,16 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   const long nm = plan.in_flight;
   const long d = plan.server->clock_distance;
   const SyncTraits& sync = traits(composition(plan).sync);
-  if (sync.waves() && sync.bounded) {
+  if (sync.rounds) {
+    const long h = plan.server->round;
+    text += format(
+        "rounds of H = %ld waves (%ld minibatches), D = %ld: a minibatch misses at most %ld "
+        "updates "
+        "of its own virtual worker\n  (s_local = Nm - 1) and %ld of all (s_global = (D + 1) H Nm "
+        "+ Nm - 2); outer rate %g, momentum %g\n",
+        h, h * nm, d, nm - 1, (d + 1) * h * nm + nm - 2, plan.server->outer_rate,
+        plan.server->outer_momentum);
+  } else if (sync.waves() && sync.bounded) {
     text += format(
         "clock distance D = %ld: a minibatch misses at most %ld updates of its own virtual worker "
         "(s_local = Nm - 1)\n  and %ld of all (s_global = (D + 1) Nm + Nm - 2)\n",

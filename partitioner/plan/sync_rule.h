@@ -16,6 +16,7 @@ enum class SyncRule {
   all_reduce,  // before every update
   wsp,         // waves through parameter servers, at most D apart (arXiv 2005.14038)
   asp,         // the same, unbounded
+  outer,       // rounds of waves, and a step of the servers after each (arXiv 2311.08105)
 };
 
 struct SyncTraits {
@@ -23,14 +24,16 @@ struct SyncTraits {
   std::string_view name;
   StageSync stage;      // what a stage does for it
   bool bounded = true;  // nobody runs ahead of the others without limit
+  bool rounds = false;  // several waves are pushed at once, and the servers have an optimizer
 
   constexpr bool waves() const { return stage == StageSync::waves; }
 };
 
-inline constexpr std::array<SyncTraits, 3> kSyncRules{{
+inline constexpr std::array<SyncTraits, 4> kSyncRules{{
     {.rule = SyncRule::all_reduce, .name = "all-reduce", .stage = StageSync::all_reduce},
     {.rule = SyncRule::wsp, .name = "wsp", .stage = StageSync::waves},
     {.rule = SyncRule::asp, .name = "asp", .stage = StageSync::waves, .bounded = false},
+    {.rule = SyncRule::outer, .name = "outer", .stage = StageSync::waves, .rounds = true},
 }};
 static_assert(one_row_each<kSyncRules>());
 

@@ -68,7 +68,8 @@ System composition(const Plan& plan) {
 }
 
 bool updates_come_late(const System& system) {
-  return traits(system.sync).waves() && !traits(system.weights).predicts();
+  const SyncTraits& sync = traits(system.sync);
+  return sync.waves() && !sync.rounds && !traits(system.weights).predicts();
 }
 
 std::string usual_optimizer(const System& system) {
@@ -76,8 +77,15 @@ std::string usual_optimizer(const System& system) {
 }
 
 std::string usual_scale(const System& system, const std::string& optimizer) {
+  if (traits(system.sync).rounds) return "mean";
   return updates_come_late(system) && optimizer == usual_optimizer(system) ? "root"
                                                                            : PlanServer{}.scale;
+}
+
+int usual_clock_distance(const System& system) { return traits(system.sync).rounds ? 1 : 0; }
+
+std::string usual_pull(const System& system, int clock_distance) {
+  return traits(system.sync).rounds ? "bound" : PlanServer::usual_pull(clock_distance);
 }
 
 std::string why_senseless(const System& system) {

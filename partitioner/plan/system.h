@@ -42,9 +42,12 @@ bool updates_come_late(const System& system);
 
 // Where updates come late: rmsprop, whose steps do not grow with what adds up unseen, and the sum
 // of N virtual workers' updates over the root of N. Elsewhere sgd-momentum and the sum
-// (docs/training.md, "Where updates come late").
+// (docs/training.md, "Where updates come late"). Rounds: the mean (docs/outer.md).
 std::string usual_optimizer(const System& system);
 std::string usual_scale(const System& system, const std::string& optimizer);
+// Rounds travel while the next one is computed, and every label means the same rounds in every run.
+int usual_clock_distance(const System& system);
+std::string usual_pull(const System& system, int clock_distance);
 
 // Why these choices make no sense together, or an empty text: a flush leaves one version of the
 // weights; a B of a whole minibatch runs with the newest ones; a prediction is shared where

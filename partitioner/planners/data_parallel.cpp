@@ -38,17 +38,32 @@ Plan replicas(const PlanRequest& request, const std::vector<DeviceName>& devices
   return plan;
 }
 
-// One virtual worker per device.
+// Devices that sum their gradients before every update. With rounds, those of a node: what they
+// exchange stays inside.
+std::vector<std::vector<DeviceName>> groups_of(const PlanRequest& request,
+                                               const std::vector<DeviceName>& devices) {
+  const bool by_node = traits(composition(request).sync).rounds;
+  std::vector<std::vector<DeviceName>> groups;
+  for (const DeviceName& device : devices) {
+    if (groups.empty() || !by_node || groups.back().front().node != device.node)
+      groups.push_back({});
+    groups.back().push_back(device);
+  }
+  return groups;
+}
+
+// One virtual worker per group.
 Plan workers(const PlanRequest& request, const std::vector<DeviceName>& devices, int minibatch,
              int micro_batches) {
   Plan plan = blank_plan(request);
   plan.minibatch = minibatch;
   plan.micro_batches = micro_batches;
   plan.in_flight = request.in_flight.value_or(1);
-  for (const DeviceName& device : devices) {
-    plan.virtual_workers.push_back({std::nullopt, {whole_model(request, {device})}});
+  for (std::vector<DeviceName>& group : groups_of(request, devices)) {
+    plan.virtual_workers.push_back({std::nullopt, {whole_model(request, std::move(group))}});
   }
   plan.server = server_of(request);
+  share_by_speed(request, plan);
   return plan;
 }
 
@@ -148,16 +163,18 @@ Plan with_server(const PlanRequest& request) {
   const int micro_batches = request.micro_batches.value_or(1);
   const int minibatch = request.minibatch.value_or(default_minibatch(request));
   check_slices(minibatch, micro_batches);
-  auto devices = holders(request, false, minibatch, micro_batches);
+  const auto devices = holders(request, false, minibatch, micro_batches);
+  Plan plan = workers(request, devices, minibatch, micro_batches);
+  const std::size_t formed = plan.virtual_workers.size();
   const auto most =
-      static_cast<std::size_t>(request.virtual_workers.value_or(static_cast<int>(devices.size())));
-  if (most > devices.size()) {
+      static_cast<std::size_t>(request.virtual_workers.value_or(static_cast<int>(formed)));
+  if (most > formed) {
     throw UserError("--virtual-workers",
-                    format("%zu (%zu devices can hold the model, each is one). Ask for fewer.",
-                           most, devices.size()));
+                    format("%zu (%zu %s can hold the model, each is one). Ask for fewer.", most,
+                           formed, formed == devices.size() ? "devices" : "nodes"));
   }
-  devices.resize(most);
-  return workers(request, devices, minibatch, micro_batches);
+  plan.virtual_workers.resize(most);
+  return plan;
 }
 
 }  // namespace

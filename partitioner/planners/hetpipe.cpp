@@ -155,7 +155,7 @@ class Planner {
     request.optimizer = optimizer_of(request_);
     request.server = traits(system_.sync).waves();
     request.average = request_.ema > 0 && !request.server;
-    request.clock_distance = request_.clock_distance;
+    request.clock_distance = clock_distance_of(request_);
     request.work = request_.partition_work;
     request.halves_pushes = request.server && server_of(request_).halves_pushes();
     return request;
@@ -185,7 +185,10 @@ class Planner {
       prediction.bottleneck = std::max(prediction.bottleneck, part.bottleneck);
     }
     if (traits(system_.sync).waves()) plan.server = server_of(request_);
-    const Simulation simulation = simulate(plan, request_.cluster, request_.profile);
+    // How long a round is, and so what exchanges cost, is decided for the finished plan.
+    SimulationRequest how;
+    how.exchanges = request_.round || !traits(system_.sync).rounds;
+    const Simulation simulation = simulate(plan, request_.cluster, request_.profile, how);
     prediction.throughput = simulation.throughput;
     plan.predicted = std::move(prediction);
     note_memory(simulation, plan);

@@ -57,6 +57,9 @@ bool allocates(const PlanRequest& request) {
          std::find(policies.begin(), policies.end(), *request.policy) != policies.end();
 }
 
+constexpr int kLeastRound = 8;       // waves
+constexpr double kExchanges = 0.02;  // of the throughput: what they may cost
+
 bool chooses_in_flight(const ScheduleTraits& row) { return row.chooses_in_flight; }
 
 // Ensures that the words are known.
@@ -93,7 +96,8 @@ void check_request(const PlanRequest& request) {
   check_count(problems, "--virtual-workers", request.virtual_workers.value_or(1), 1, 1 << 20);
   check_count(problems, "--minibatch", request.minibatch.value_or(1), 1, 1000000000);
   check_count(problems, "--micro-batches", request.micro_batches.value_or(1), 1, 10000);
-  check_count(problems, "--clock-distance", request.clock_distance, 0, 10000);
+  check_count(problems, "--clock-distance", request.clock_distance.value_or(0), 0, 10000);
+  check_count(problems, "--round", request.round.value_or(1), 1, kMostRound);
   std::vector<std::string> nodes;
   for (const Node& node : request.cluster.nodes) nodes.push_back(node.name);
   std::set<std::string> named;
@@ -181,10 +185,9 @@ PlannerRule planner_of(const PlanRequest& request) {
   return system.planner;
 }
 
-Plan make_plan(const PlanRequest& given) {
-  const PlannerRule planner = planner_of(given);
-  PlanRequest request = given;
-  request.profile = with_estimates(std::move(request.profile), request.cluster, request.precision);
+namespace {
+
+Plan plan_by(PlannerRule planner, const PlanRequest& request) {
   switch (planner) {
     case PlannerRule::hetpipe:
       return plan_hetpipe(request);
@@ -199,6 +202,32 @@ Plan make_plan(const PlanRequest& given) {
   }
   ensure(false, "every planner has its function");
   return {};
+}
+
+// Until exchanges cost next to nothing.
+void lengthen_rounds(const PlanRequest& request, Plan& plan) {
+  SimulationRequest apart;
+  apart.exchanges = apart.ledgers = false;
+  const double most = simulate(plan, request.cluster, request.profile, apart).throughput;
+  predict(request, plan);
+  while (plan.predicted->throughput < (1 - kExchanges) * most &&
+         2 * plan.server->round <= kMostRound) {
+    plan.server->round *= 2;
+    predict(request, plan);
+  }
+}
+
+}  // namespace
+
+Plan make_plan(const PlanRequest& given) {
+  const PlannerRule planner = planner_of(given);
+  PlanRequest request = given;
+  request.profile = with_estimates(std::move(request.profile), request.cluster, request.precision);
+  Plan plan = plan_by(planner, request);
+  if (plan.server && traits(composition(plan).sync).rounds && !request.round) {
+    lengthen_rounds(request, plan);
+  }
+  return plan;
 }
 
 int default_minibatch(const PlanRequest& request) {
@@ -246,17 +275,27 @@ std::string optimizer_of(const PlanRequest& request) {
   return request.optimizer.value_or(usual_optimizer(composition(request)));
 }
 
+int clock_distance_of(const PlanRequest& request) {
+  return request.clock_distance.value_or(usual_clock_distance(composition(request)));
+}
+
 PlanServer server_of(const PlanRequest& request) {
+  const System system = composition(request);
   PlanServer server;
   server.nodes =
       request.server_nodes.empty() ? default_server_nodes(request) : request.server_nodes;
-  server.clock_distance = request.clock_distance;
+  server.clock_distance = clock_distance_of(request);
   server.placement = request.placement;
   server.pull = request.pull;
-  server.scale = request.scale.value_or(usual_scale(composition(request), optimizer_of(request)));
+  server.scale = request.scale.value_or(usual_scale(system, optimizer_of(request)));
   server.push_precision = request.push_precision;
   if (!server.pull && server.clock_distance > 0) {
-    server.pull = PlanServer::usual_pull(server.clock_distance);
+    server.pull = usual_pull(system, server.clock_distance);
+  }
+  if (traits(system.sync).rounds) {
+    server.round = request.round.value_or(kLeastRound);
+    server.outer_rate = request.outer_rate;
+    server.outer_momentum = request.outer_momentum;
   }
   return server;
 }

@@ -52,7 +52,7 @@ struct PlanRequest {
   PrecisionChoice precision = Precision::fp32;  // whose peak estimates take
   std::optional<std::string> optimizer;         // absent: usual_optimizer
   double ema = 0;                               // of the plan
-  int clock_distance = 0;
+  std::optional<int> clock_distance;            // absent: usual_clock_distance
   std::string placement = "default";
   std::optional<std::string> pull;   // absent: PlanServer::usual_pull
   std::optional<std::string> scale;  // absent: usual_scale
@@ -68,6 +68,9 @@ struct PlanRequest {
   // Cuts of HetPipe's planner, for requests that differ in policy and placement alone.
   std::shared_ptr<SharedCuts> shared_cuts;  // null: none are shared
   std::string push_precision = PlanServer{}.push_precision;
+  std::optional<int> round;  // absent: doubled until exchanges cost nothing (sync = "outer")
+  double outer_rate = kOuterRate;
+  double outer_momentum = kOuterMomentum;
   PlanObjective objective = PlanObjective::throughput;
   double critical_batch = kCriticalBatch;
 
@@ -117,6 +120,9 @@ void check_slices(int minibatch, int micro_batches);
 // Samples/s of the whole model on one device of each kind, at calls of so many samples, [kind]; 0
 // for kinds that no node has, which need no measurement.
 std::vector<double> kind_speeds(const PlanRequest& request, int samples);
+
+// Its clock distance, or else the usual one of these parts.
+int clock_distance_of(const PlanRequest& request);
 
 // The parameter server that the request describes.
 PlanServer server_of(const PlanRequest& request);

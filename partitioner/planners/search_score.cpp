@@ -27,8 +27,8 @@ std::string common_key(const Plan& plan) {
                     format("/%d/%d/%d/%s", plan.minibatch, plan.micro_batches, plan.in_flight,
                            plan.optimizer.c_str());
   if (plan.server) {
-    key += format("/D%d/%s/%s/%s", plan.server->clock_distance, plan.server->placement.c_str(),
-                  plan.server->pulls_newest() ? "newest" : "bound",
+    key += format("/D%d/%d/%s/%s/%s", plan.server->clock_distance, plan.server->round,
+                  plan.server->placement.c_str(), plan.server->pulls_newest() ? "newest" : "bound",
                   plan.server->push_precision.c_str());
     for (const std::string& node : plan.server->nodes) key += '/' + node;
   }

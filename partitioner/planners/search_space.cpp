@@ -126,9 +126,12 @@ std::vector<Knobs> SearchSpace::with_depth(const Knobs& knobs, int most_in_fligh
 
 std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs) const {
   if (!has_server()) return {knobs};
-  const auto distances = row_.request.search.clock_distances.empty()
-                             ? std::vector<int>{row_.request.clock_distance}
-                             : row_.request.search.clock_distances;
+  // Outer steps do not bear waves that are many rounds late.
+  const bool chooses =
+      !row_.request.search.clock_distances.empty() && !traits(row_.parts.sync).rounds;
+  const auto distances = chooses ? row_.request.search.clock_distances
+                                 : std::vector<int>{row_.request.clock_distance.value_or(
+                                       usual_clock_distance(row_.parts))};
   const auto placements = row_.request.search.placements.empty()
                               ? std::vector<std::string>{row_.request.placement}
                               : row_.request.search.placements;
@@ -317,7 +320,7 @@ long long staleness_of(const Plan& plan) {
   if (traits(parts.schedule).has_flush) return 0;
   const long long in_flight = plan.in_flight;
   const long long distance = plan.server ? plan.server->clock_distance : 0;
-  return plan.server ? (distance + 1) * in_flight + in_flight - 2 : in_flight - 1;
+  return plan.server ? (distance + 1) * plan.wave_length() + in_flight - 2 : in_flight - 1;
 }
 
 std::string describe(const Plan& plan) {

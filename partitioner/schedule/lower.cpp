@@ -40,6 +40,7 @@ struct Shape {
 Shape shape_of(const Schedule& schedule, const Lowering& how) {
   Shape shape{VirtualStages(schedule), is_by_minibatch(schedule)};
   shape.waves.in_flight = how.in_flight;
+  shape.waves.round = how.round;
   shape.waves.first_wave = shape.waves.wave_of(how.first);
   shape.waves.end = {how.end};
   return shape;
@@ -158,7 +159,7 @@ class StageLowering {
 }  // namespace
 
 Schedule lower(const Schedule& schedule, const Lowering& how) {
-  ensure(how.in_flight > 0 && how.first % how.in_flight == 0,
+  ensure(how.in_flight > 0 && how.first % (how.in_flight * how.round) == 0,
          "a run starts at the first minibatch of a wave");
   const Shape shape = shape_of(schedule, how);
   ensure(how.recompute.empty() ||

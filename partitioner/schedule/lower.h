@@ -10,12 +10,13 @@ namespace hetpipe {
 
 struct Lowering {
   StageSync sync = StageSync::all_reduce;
-  int in_flight = 1;  // waves: how many minibatches one has
+  int in_flight = 1;  // waves: how many minibatches one has, times `round`
   Minibatch first = 0;
   Minibatch end = 1;  // one past the last minibatch
   // Of each virtual stage (chunk c of device i of p: c p + i) that keeps its inputs alone; empty:
   // none does.
   std::vector<bool> recompute{};
+  int round = 1;
 };
 
 // Adds to a generated schedule

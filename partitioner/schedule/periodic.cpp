@@ -118,7 +118,7 @@ PeriodicActions without_period(StageActions actions) {
 PeriodicSchedule periodic_schedule(ScheduleRule rule, const ScheduleRequest& request,
                                    const Lowering& how) {
   const Minibatch length = request.end - request.first;
-  const Minibatch step = how.sync == StageSync::waves ? how.in_flight : 1;
+  const Minibatch step = how.sync == StageSync::waves ? how.in_flight * how.round : 1;
   const Minibatch least = steady_request(rule, request).end + (kSeen + 3) * step;
   if (length > least + 2 * step) {
     // As many minibatches into a period as the whole run.

@@ -84,6 +84,7 @@ struct ScheduleForm {
   int in_flight = 1;  // minibatches between F and B at one stage, at most; the length of a wave
   BackwardForm backward = BackwardForm::whole;
   StageSync sync = StageSync::waves;
+  int round = 1;  // a wave is so many times longer
 };
 
 // Every F before its B (and that before its W), each once, at every stage; U after the last of

@@ -165,9 +165,13 @@ class StageCheck {
          "the gradients of a minibatch are one message here, so it names no micro-batch");
   }
 
-  // The last minibatch of a wave: its update completes a push, its forward comes after a gate.
+  // The last minibatch of a wave: its update completes a push.
   bool ends_wave(const Action& action) const {
-    return (action.minibatch + 1) % form_.in_flight == 0;
+    return (action.minibatch + 1) % (form_.in_flight * form_.round) == 0;
+  }
+  // Its forward comes after a gate: it is the first to see all of the wave before.
+  bool stands_at_gate(const Action& action) const {
+    return action.minibatch % (form_.in_flight * form_.round) == form_.in_flight - 1;
   }
 
   void check_weights(const Action& action) {
@@ -189,7 +193,8 @@ class StageCheck {
 
   void check_pull(const Action& action) const {
     need(form_.sync == StageSync::waves, "weights that are all-reduced are not pulled");
-    need(ends_wave(action), "its minibatch is not the last one of a wave");
+    need(stands_at_gate(action),
+         format("its minibatch is not number %d of a wave", form_.in_flight - 1));
     need(!done(action.kind, action), "this pull is done twice");
     const auto at = done_.find(ActionKind::forward);
     const bool begun = at != done_.end() && holds_minibatch(at->second, action.minibatch);
@@ -238,9 +243,10 @@ class StageCheck {
         need(done(ActionKind::push, whole), "no push of its wave follows it");
       }
     }
-    if (action.kind == ActionKind::forward && form_.sync == StageSync::waves && ends_wave(action) &&
+    if (action.kind == ActionKind::forward && form_.sync == StageSync::waves &&
+        stands_at_gate(action) &&
         last_backward_.begin()->first + form_.in_flight <= action.minibatch) {
-      need(done(ActionKind::pull, whole), "no pull comes before the last minibatch of its wave");
+      need(done(ActionKind::pull, whole), "no pull comes before it, at the gate of its wave");
     }
   }
 

@@ -18,16 +18,18 @@ inline constexpr Wave kUnbounded = Wave{1} << 40;  // D of asynchronous training
 // The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; made exact in
 // docs/wsp.md), fixed before a run (which may be asked to end earlier): which wave a minibatch
 // belongs to, where the gates are, what may be stale. A wave is in_flight consecutive minibatches,
-// aligned to minibatch 0. A run may start at a later wave: with empty pipelines (first_wave), or to
-// continue, bit for bit, one that did (played).
+// or with outer steps a round of so many (docs/outer.md): here the wave is what is pushed at once.
+// Waves are aligned to minibatch 0. A run may start at a later wave: with empty pipelines
+// (first_wave), or to continue, bit for bit, one that did (played).
 struct WaveRules {
   int in_flight = 1;  // Nm
+  int round = 1;      // a wave is so many times in_flight minibatches long
   Wave distance = 0;  // D
   PullRule pull = PullRule::bound;
   Wave first_wave = 0;         // before it the pipelines were empty
   std::vector<Minibatch> end;  // per virtual worker, one past its last minibatch
   Wave played = 0;  // waves from first_wave on that the run continued here has played, and ...
-  int inside = 0;   // ... minibatches of the next one: fewer than in_flight
+  int inside = 0;   // ... minibatches of the next one: fewer than its length
   // Counted up to first_wave, over runs whose waves may have had other lengths: minibatches of each
   // virtual worker, updates of each optimizer. Numbers of minibatches say neither; they are aligned
   // to the waves of this run.
@@ -39,10 +41,11 @@ struct WaveRules {
   std::function<Label(VirtualWorkerId, Wave)> granted{};
 
   int workers() const { return static_cast<int>(end.size()); }
-  Wave wave_of(Minibatch p) const { return p / in_flight; }
-  Minibatch first_minibatch() const { return first_wave * in_flight; }
+  Minibatch length() const { return Minibatch{in_flight} * round; }  // of a wave
+  Wave wave_of(Minibatch p) const { return p / length(); }
+  Minibatch first_minibatch() const { return first_wave * length(); }
   Wave start_wave() const { return first_wave + played; }  // the first that this run plays
-  Minibatch start_minibatch() const { return start_wave() * in_flight + inside; }
+  Minibatch start_minibatch() const { return start_wave() * length() + inside; }
   // Minibatches that a virtual worker has done when it comes to p, since the training's start.
   std::int64_t minibatches_done(Minibatch p) const {
     return minibatches_before + p - first_minibatch();
@@ -53,7 +56,7 @@ struct WaveRules {
   // One past the last wave of a virtual worker; the last one may be partial.
   Wave end_wave(VirtualWorkerId vw) const {
     const Minibatch last = end[static_cast<std::size_t>(vw.value)];
-    return std::max(start_wave(), (last + in_flight - 1) / in_flight);
+    return std::max(start_wave(), (last + length() - 1) / length());
   }
   // The label that contains everything.
   Label end_label() const {
@@ -62,7 +65,7 @@ struct WaveRules {
     return label;
   }
   // Ends the run of every virtual worker at this label, if it has not ended before.
-  void stop_at(Label label) { stop_before(label * in_flight); }
+  void stop_at(Label label) { stop_before(label * length()); }
   // The same before a minibatch: inside of a wave, which is then the last one, and partial.
   void stop_before(Minibatch p) {
     stopped_before = p;
@@ -71,24 +74,28 @@ struct WaveRules {
   // The label of a run that was asked to end: of its last wave, whole or partial.
   std::optional<Label> stopped() const {
     if (!stopped_before) return std::nullopt;
-    return (*stopped_before + in_flight - 1) / in_flight;
+    return (*stopped_before + length() - 1) / length();
   }
-  bool stopped_inside() const { return stopped_before && *stopped_before % in_flight != 0; }
+  bool stopped_inside() const { return stopped_before && *stopped_before % length() != 0; }
   // Minibatches of a virtual worker that a label holds, if it has so many, from number 0 on.
   Minibatch end_of(Label label) const {
-    const Minibatch whole = label * in_flight;
+    const Minibatch whole = label * length();
     return stopped_before ? std::min(whole, *stopped_before) : whole;
   }
-  // The wave whose gate stands before F(p): p is the last minibatch of a wave other than the run's
-  // first.
+  // The gate of a wave stands before the F of its in_flight-th minibatch: the first one that sees
+  // all updates of the wave before.
+  Minibatch gate_of(Wave wave) const { return wave * length() + in_flight - 1; }
+  // The wave whose gate stands before F(p). The run's first wave has none.
   std::optional<Wave> gate_before(Minibatch p) const {
     const Wave wave = wave_of(p);
-    if (p % in_flight != in_flight - 1 || wave == first_wave) return std::nullopt;
+    if (p != gate_of(wave) || wave == first_wave) return std::nullopt;
     return wave;
   }
+  // The last wave whose gate (if it has one) F(p) has behind it.
+  Wave last_gate(Minibatch p) const { return wave_of(p) - (p < gate_of(wave_of(p)) ? 1 : 0); }
   // p ends its wave, or the virtual worker's run: its update completes a push.
   bool ends_wave(VirtualWorkerId vw, Minibatch p) const {
-    return p % in_flight == in_flight - 1 || p + 1 == end[static_cast<std::size_t>(vw.value)];
+    return (p + 1) % length() == 0 || p + 1 == end[static_cast<std::size_t>(vw.value)];
   }
   // The smallest label that the gate of `wave` may grant.
   Label bound_label(Wave wave) const { return std::max(first_wave, wave - distance); }
@@ -101,19 +108,17 @@ struct WaveRules {
   std::vector<Minibatch> single_updates(Minibatch p) const {
     std::vector<Minibatch> all;
     for (Minibatch q = std::max(first_minibatch(), p - in_flight); q < p; ++q) {
-      if (q + 1 != wave_of(p) * in_flight) all.push_back(q);
+      if (q + 1 != wave_of(p) * length()) all.push_back(q);
     }
     return all;
   }
   // Minibatches of another virtual worker, below p, that F(p) under `label` does not see.
   Minibatch staleness(Minibatch p, Label label) const {
-    return std::max<Minibatch>(0, p - label * in_flight);
+    return std::max<Minibatch>(0, p - label * length());
   }
   Minibatch local_staleness() const { return in_flight - 1; }
-  // (D+1)(s_local+1) + s_local - 1
-  Minibatch global_staleness() const {
-    return (distance + 1) * (local_staleness() + 1) + local_staleness() - 1;
-  }
+  // (D+1)(s_local+1) + s_local - 1, where a wave has s_local + 1 minibatches
+  Minibatch global_staleness() const { return (distance + 1) * length() + local_staleness() - 1; }
 };
 
 }  // namespace hetpipe

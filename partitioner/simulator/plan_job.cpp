@@ -21,8 +21,9 @@ namespace {
 class Builder {
  public:
   Builder(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-          KeepActions keep)
+          KeepActions keep, bool exchanges)
       : plan_(plan),
+        exchanges_(exchanges),
         system_(system),
         costs_(costs),
         keep_(keep),
@@ -61,7 +62,7 @@ class Builder {
   }
 
  private:
-  bool waves() const { return plan_.server && traits(system_.sync).waves(); }
+  bool waves() const { return exchanges_ && plan_.server && traits(system_.sync).waves(); }
 
   // Virtual workers of one form share their schedule.
   const Schedule& schedule_of(std::size_t vw) {
@@ -69,6 +70,7 @@ class Builder {
     Lowering how;
     how.sync = waves() ? StageSync::waves : StageSync::all_reduce;
     how.in_flight = waves() ? plan_.in_flight : 1;
+    how.round = waves() ? plan_.server->round : 1;
     how.end = result_.minibatches;
     for (const PlanStage& stage : plan_.virtual_workers[vw].stages) {
       how.recompute.push_back(recomputes(stage, system_.weights));
@@ -92,11 +94,13 @@ class Builder {
     if (!waves()) return;
     WaveRules rules;
     rules.in_flight = plan_.in_flight;
+    rules.round = plan_.server->round;
     rules.distance = plan_.server->clock_distance;
     rules.end.assign(workers_.size(), result_.minibatches);
     servers_.emplace(plan_, system_.sync, rules, costs_.profile(), result_.processes, network_,
                      result_.engine);
-    result_.sync_bytes_between_nodes += servers_->bytes_between_nodes() / plan_.in_flight;
+    result_.sync_bytes_between_nodes +=
+        servers_->bytes_between_nodes() / static_cast<double>(plan_.wave_length());
   }
 
   const StageActions& actions_of(const PlanProcess& process) const {
@@ -265,6 +269,7 @@ class Builder {
   }
 
   const Plan& plan_;
+  bool exchanges_;
   const System& system_;
   CostTable& costs_;
   KeepActions keep_;
@@ -281,8 +286,8 @@ class Builder {
 }  // namespace
 
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       KeepActions keep) {
-  return Builder(plan, system, costs, minibatches, keep).build();
+                       KeepActions keep, bool exchanges) {
+  return Builder(plan, system, costs, minibatches, keep, exchanges).build();
 }
 
 }  // namespace hetpipe

@@ -35,7 +35,8 @@ struct PlanJob {
 };
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.
+// Without `exchanges` virtual workers push and pull nothing.
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       KeepActions keep);
+                       KeepActions keep, bool exchanges);
 
 }  // namespace hetpipe

@@ -41,8 +41,9 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
          int minibatches) {
   check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
   Run run;
-  run.job = build_plan_job(plan, system, costs, minibatches,
-                           request.keep_events ? KeepActions::yes : KeepActions::no);
+  run.job =
+      build_plan_job(plan, system, costs, minibatches,
+                     request.keep_events ? KeepActions::yes : KeepActions::no, request.exchanges);
   Engine engine;
   run.times = engine.play(run.job.engine, {request.seed, request.jitter, request.most_rates});
   return run;
@@ -92,7 +93,7 @@ Run play_flush(const Plan& plan, const System& system, CostTable& costs,
 // a faster virtual worker may be ahead.
 Run play_continuous(const Plan& plan, const System& system, CostTable& costs,
                     const SimulationRequest& request, Window& window) {
-  const Minibatch wave = plan.in_flight;
+  const Minibatch wave = request.exchanges ? plan.wave_length() : plan.in_flight;
   std::size_t stages = 1;
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     stages = std::max(stages, vw.stages.size());
@@ -100,7 +101,7 @@ Run play_continuous(const Plan& plan, const System& system, CostTable& costs,
   const Minibatch edge = static_cast<Minibatch>(stages) / wave + 1 +
                          (plan.server ? std::min(plan.server->clock_distance, kMostAhead) : 0);
   const Minibatch warm_up = edge + 2;
-  const Minibatch steady = std::max<Minibatch>(8, 48 / wave);
+  const Minibatch steady = wave > 48 ? 4 : std::max<Minibatch>(8, 48 / wave);
   const Minibatch minibatches =
       request.minibatches ? *request.minibatches : (warm_up + steady + edge) * wave;
   const Minibatch waves = minibatches / wave;
@@ -293,12 +294,14 @@ void check(const Plan& plan, const System& system, const SimulationRequest& requ
                    plan.virtual_workers.size()));
   }
   if (!request.minibatches) return;
-  const int least = traits(system.schedule).has_flush ? 1 : 2 * plan.in_flight;
+  const Minibatch wave = plan.wave_length();
+  const Minibatch least = traits(system.schedule).has_flush ? 1 : 2 * wave;
   if (*request.minibatches < least) {
-    throw UserError("--minibatches",
-                    format("%d is too few (two waves of %d minibatches show a steady "
-                           "state). Ask for at least %d.",
-                           *request.minibatches, plan.in_flight, least));
+    throw UserError(
+        "--minibatches",
+        format("%d is too few (two waves of %lld minibatches show a steady "
+               "state). Ask for at least %lld.",
+               *request.minibatches, static_cast<long long>(wave), static_cast<long long>(least)));
   }
 }
 
@@ -319,9 +322,9 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
   check(plan, system, request);
   CostTable costs(cluster, profile);
   Window window;
-  const Run run = traits(system.schedule).has_flush
-                      ? play_flush(plan, system, costs, request, window)
-                      : play_continuous(plan, system, costs, request, window);
+  const bool by_minibatch = traits(system.schedule).has_flush && !traits(system.sync).rounds;
+  const Run run = by_minibatch ? play_flush(plan, system, costs, request, window)
+                               : play_continuous(plan, system, costs, request, window);
   Simulation result = measure(run, window, plan, system, request);
   if (!request.ledgers) return result;
   for (SimulatedStage& row : result.stages) {

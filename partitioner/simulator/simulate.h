@@ -29,7 +29,9 @@ struct SimulationRequest {
   std::uint64_t seed = 0;  // of the jitter
   double jitter = 0;       // relative standard deviation of every compute time
   bool keep_events = false;
-  bool ledgers = true;          // of every stage's memory; 0 without
+  bool ledgers = true;  // of every stage's memory; 0 without
+  bool exchanges =
+      true;  // virtual workers push and pull; without: the pace that they cannot exceed
   std::int64_t most_rates = 0;  // of messages on shared links (Simulation::rates); 0: any number
 };
 

@@ -28,7 +28,7 @@ Length length_of(const Plan& plan, const System& system, Minibatch minibatches) 
     stages = std::max(stages, vw.stages.size());
     for (const PlanStage& stage : vw.stages) devices += stage.devices.size();
   }
-  const Minibatch wave = plan.in_flight;
+  const Minibatch wave = plan.wave_length();
   const Minibatch ahead = plan.server ? std::min(plan.server->clock_distance, 64) : 0;
   Length length;
   length.edge = rounded_up(static_cast<Minibatch>(stages), wave) + (2 + ahead) * wave;
@@ -50,7 +50,7 @@ bool same_action(const Action& a, const Action& b) {
 
 Timeline::Timeline(const Plan& plan, const Cluster& cluster, const Profile& profile,
                    Minibatch minibatches)
-    : minibatches_(minibatches), in_flight_(plan.in_flight) {
+    : minibatches_(minibatches), wave_(plan.wave_length()) {
   const System system = composition(plan);
   const Length length = length_of(plan, system, minibatches);
   SimulationRequest request;
@@ -86,7 +86,7 @@ Timeline::Timeline(const Plan& plan, const Cluster& cluster, const Profile& prof
   if (minibatches <= length.simulated) return;
   // The second half of what lies between the edges.
   const Minibatch end = length.simulated - length.edge;
-  period_ = (end - length.edge) / 2 / in_flight_ * in_flight_;
+  period_ = (end - length.edge) / 2 / wave_ * wave_;
   pace_.assign(plan.virtual_workers.size(), 0);
   for (const Row& row : rows_) {
     double& pace = pace_[at(row.virtual_worker_)];
@@ -155,21 +155,20 @@ MinibatchTimes Timeline::Row::of(Minibatch p) const {
 }
 
 double Timeline::complete(Label label) const {
-  const Minibatch first = label * in_flight_;
+  const Minibatch first = label * wave_;
   if (repeat_ == 0 || first < repeat_) {
     return complete_[std::min(at(label), complete_.size() - 1)];
   }
   const Minibatch periods = (first - repeat_) / period_ + 1;
   const double pace = *std::max_element(pace_.begin(), pace_.end());  // the slowest one's
-  return complete_[at((first - periods * period_) / in_flight_)] +
-         static_cast<double>(periods) * pace;
+  return complete_[at((first - periods * period_) / wave_)] + static_cast<double>(periods) * pace;
 }
 
 std::optional<Label> Timeline::label(VirtualWorkerId vw, Wave wave) const {
   if (gates_.empty() || wave < 1) return std::nullopt;
-  const Place gate = place(wave * in_flight_, vw.value);
+  const Place gate = place(wave * wave_, vw.value);
   const std::vector<double>& decided = gates_[at(vw.value)];
-  const std::size_t number = std::min(at(gate.simulated / in_flight_) - 1, decided.size() - 1);
+  const std::size_t number = std::min(at(gate.simulated / wave_) - 1, decided.size() - 1);
   const double time = decided[number] + gate.later;
   // Labels are complete one after another: the last that is, of those from the bound to the wave.
   Label low = std::max<Label>(0, wave - distance_);

@@ -82,7 +82,7 @@ class Timeline {
   double complete(Label label) const;
 
   Minibatch minibatches_;
-  int in_flight_;
+  Minibatch wave_;        // the length of one
   int distance_ = 0;      // D; of waves without a bound: more than any wave
   Minibatch repeat_ = 0;  // from here on the `period_` minibatches before it repeat; 0: none do
   Minibatch period_ = 0;

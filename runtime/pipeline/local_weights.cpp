@@ -31,7 +31,7 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
   current_->label = exact.label;
   const Wave next = rules.start_wave();
   const std::vector<Minibatch> minibatches = rules.single_updates(rules.start_minibatch());
-  ensure(exact.label == rules.bound_label(next - 1) &&
+  ensure(exact.label == rules.bound_label(rules.last_gate(rules.start_minibatch() - 1)) &&
              static_cast<Label>(exact.own_waves.size()) == next - rules.bound_label(next) &&
              exact.updates.size() == minibatches.size(),
          "an exact state of another place");
@@ -40,8 +40,9 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
     const auto delta =
         std::make_shared<const Buffer>(upload(exact.updates[u], MemoryKind::gradients));
     kept_back_.push_back({minibatches[u], delta});
-    if (rules.wave_of(minibatches[u]) == next) add_to_wave(*delta);
+    if (exact.wave_sum.empty() && rules.wave_of(minibatches[u]) == next) add_to_wave(*delta);
   }
+  if (!exact.wave_sum.empty()) add_to_wave(upload(exact.wave_sum, MemoryKind::messages));
   Wave wave = rules.bound_label(next);
   for (const auto& sum : exact.own_waves) {
     own_waves_.push_back(
@@ -205,13 +206,15 @@ std::vector<float> LocalWeights::download(const Buffer& buffer) {
 
 std::optional<ExactWeights> LocalWeights::exact(Wave wave) {
   if (!kept_) return std::nullopt;
-  ExactWeights state = exact_of(*kept_, (wave + 1) * rules_.in_flight);
+  ExactWeights state = exact_of(*kept_, (wave + 1) * rules_.length());
   kept_.reset();
   return state;
 }
 
 ExactWeights LocalWeights::exact_inside() {
-  return exact_of({current_, {kept_back_.begin(), kept_back_.end()}}, updated_);
+  ExactWeights state = exact_of({current_, {kept_back_.begin(), kept_back_.end()}}, updated_);
+  if (rules_.round > 1 && wave_sum_started_) state.wave_sum = download(wave_sum_);
+  return state;
 }
 
 // Before minibatch p.

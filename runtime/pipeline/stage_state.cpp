@@ -18,6 +18,7 @@ std::vector<std::byte> to_bytes(const StageState& state) {
     writer.list(state.exact->base);
     writer.lists(state.exact->updates);
     writer.lists(state.exact->own_waves);
+    writer.list(state.exact->wave_sum);
   }
   writer.number(state.loss_scale ? 1 : 0);
   if (state.loss_scale) {
@@ -42,6 +43,7 @@ StageState stage_state_from(std::span<const std::byte> bytes) {
     exact.base = reader.list();
     exact.updates = reader.lists();
     exact.own_waves = reader.lists();
+    exact.wave_sum = reader.list();
   }
   if (reader.number() != 0) {
     LossScale::State& scale = state.loss_scale.emplace();

@@ -19,6 +19,8 @@ struct ExactWeights {
   std::vector<float> base;                    // what the last minibatch ran with
   std::vector<std::vector<float>> updates;    // WaveRules::single_updates of the next one
   std::vector<std::vector<float>> own_waves;  // sums of the whole own waves, in order
+  // Of the wave that was begun, where `updates` are not all of it: longer than they are.
+  std::vector<float> wave_sum{};
   bool operator==(const ExactWeights&) const = default;
 };
 

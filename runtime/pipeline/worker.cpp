@@ -300,15 +300,14 @@ void Worker::push(const Action& action) {
   pace_.catch_up();
   const Wave wave = rules_.wave_of(p);
   std::shared_ptr<const Buffer> sum = weights_.end_wave(
-      wave, [&](Buffer& changes) { optimizer_.limit_wave(wave * rules_.in_flight, p, changes); });
+      wave, [&](Buffer& changes) { optimizer_.limit_wave(wave * rules_.length(), p, changes); });
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
   ++report_.pushes;
   synchronizer_.push(wave, std::move(sum), statistics_.of_wave(wave));
   end_wave(p);
   const Wave next_gate = wave + 1;
-  const Minibatch gate_minibatch = (next_gate + 1) * rules_.in_flight - 1;
   if (rules_.pull == PullRule::bound &&
-      gate_minibatch < rules_.end[at(setup_.place.virtual_worker.value)]) {
+      rules_.gate_of(next_gate) < rules_.end[at(setup_.place.virtual_worker.value)]) {
     synchronizer_.prefetch(next_gate, rules_.bound_label(next_gate));
   }
 }

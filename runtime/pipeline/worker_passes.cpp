@@ -38,7 +38,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
     const Label label = with.version->label;
     if (!flight.label) flight.seen = weights_.seen();
     flight.label = label;
-    if (p % rules_.in_flight == rules_.in_flight - 1 && keeps_exact(rules_.wave_of(p))) {
+    if ((p + 1) % rules_.length() == 0 && keeps_exact(rules_.wave_of(p))) {
       weights_.keep_exact();
     }
     ensure(!setup_.waves || label == label_, "weights are of another label than their minibatch");

@@ -15,6 +15,7 @@ void write(ByteWriter& writer, const ShardValues& snapshot) {
   writer.list(snapshot.weights);
   writer.list(snapshot.statistics);
   writer.list(snapshot.average);
+  writer.list(snapshot.momentum);
 }
 
 ShardSnapshot read_snapshot(ByteReader& reader) {
@@ -23,6 +24,7 @@ ShardSnapshot read_snapshot(ByteReader& reader) {
   snapshot.weights = reader.list();
   snapshot.statistics = reader.list();
   snapshot.average = reader.list();
+  snapshot.momentum = reader.list();
   return snapshot;
 }
 
@@ -60,11 +62,12 @@ std::size_t bytes_of(const CheckpointParts& parts) {
       floats += stage.exact->base.size();
       add(stage.exact->updates);
       add(stage.exact->own_waves);
+      floats += stage.exact->wave_sum.size();
     }
   }
   for (const ShardState& shard : parts.shards) {
     const auto count = [&floats](const ShardSnapshot& of) {
-      floats += of.weights.size() + of.statistics.size() + of.average.size();
+      floats += of.weights.size() + of.statistics.size() + of.average.size() + of.momentum.size();
     };
     count(shard.snapshot);
     for (const ShardSnapshot& earlier : shard.earlier) count(earlier);

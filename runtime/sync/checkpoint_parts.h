@@ -27,7 +27,8 @@ struct ShardSnapshot {
   Label label = 0;
   std::vector<float> weights;
   std::vector<float> statistics;
-  std::vector<float> average{};  // of the weights, where one is kept
+  std::vector<float> average{};   // of the weights, where one is kept
+  std::vector<float> momentum{};  // of the servers' own steps, where they make some
   bool operator==(const ShardSnapshot&) const = default;
 };
 
@@ -42,6 +43,7 @@ struct ShardValues {
   std::span<const float> weights;
   std::span<const float> statistics;
   std::span<const float> average{};
+  std::span<const float> momentum{};
 };
 std::vector<std::byte> to_bytes(const ShardValues& snapshot,
                                 const std::vector<ShardValues>& earlier);

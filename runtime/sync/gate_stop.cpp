@@ -33,7 +33,7 @@ void GateStop::wave_done() { forecast_.wave_done(seconds_now()); }
 void GateStop::decide(Rank by, int signal) {
   const std::optional<Label> label = agreement_.decide();
   if (!label) return;
-  agreed_ = StopAt{.before = *label * clock_.rules().in_flight, .by = by, .signal = signal};
+  agreed_ = StopAt{.before = *label * clock_.rules().length(), .by = by, .signal = signal};
   const auto left = forecast_.until(*label - clock_.global_clock(), seconds_now());
   const double notice = setup_.notice_seconds;
   const bool too_late = notice > 0 && (!left || *left > notice);  // or it may be
@@ -52,7 +52,7 @@ void GateStop::ask_where() {
 
 void GateStop::stop_inside() {
   agreed_.before =
-      inside_->decide(agreed_.before / clock_.rules().in_flight).value_or(agreed_.before);
+      inside_->decide(agreed_.before / clock_.rules().length()).value_or(agreed_.before);
   tell_all();
 }
 

@@ -76,9 +76,11 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   running_ = std::move(setup_.running);
   for (const ShardSnapshot& from : setup_.snapshots) {
     const auto& snapshot = snapshots_.emplace_back(std::make_shared<Snapshot>(
-        Snapshot{from.label, blocks.take(count_), from.statistics, from.average}));
+        Snapshot{from.label, blocks.take(count_), from.statistics, from.average, from.momentum}));
     ensure(setup_.ema == 0 || from.average.size() == from.weights.size(),
            "a shard starts without the average of its weights");
+    ensure(!setup_.outer || from.momentum.size() == from.weights.size(),
+           "a shard starts without the momentum of its steps");
     ensure(std::ssize(from.weights) == count_, "a shard starts with another number of weights");
     std::copy(from.weights.begin(), from.weights.end(), snapshot->weights.get());
   }
@@ -243,6 +245,7 @@ bool ParameterServer::form_label() {
   next->label = before.label + 1;
   sum_.reset();
   next->weights = std::move(next_);
+  if (setup_.outer) next->momentum = step_outwards(before, next->weights.get());
   for (Peer& peer : peers_) {
     if (!has_wave(peer, wave)) continue;
     const std::span<const float> statistics = peer.pushes->of(wave)->statistics;
@@ -259,6 +262,18 @@ bool ParameterServer::form_label() {
   snapshots_.push_back(std::move(next));
   if (setup_.checkpoints.due(rules_, snapshots_.back()->label)) save_state();
   return true;
+}
+
+// `next`: the sum, then the label.
+std::vector<float> ParameterServer::step_outwards(const Snapshot& before, float* next) {
+  std::vector<float> momentum = before.momentum;
+  for (std::int64_t first = 0; first < count_; first += kSlice) {
+    const std::size_t some = at(std::min(count_ - first, kSlice));
+    step_towards(*setup_.outer, weights_of(before).subspan(at(first), some), {next + first, some},
+                 {momentum.data() + first, some});
+    service_.transport().progress();
+  }
+  return momentum;
 }
 
 std::vector<float> ParameterServer::average_of(const Snapshot& before, const Snapshot& next) {
@@ -354,7 +369,8 @@ void ParameterServer::save_state() {
   const bool inside = rules_.stopped_inside() && newest.label == rules_.stopped();
   const Label start = inside ? newest.label - 1 : newest.label;
   const auto values_of = [&](const Snapshot& snapshot) {
-    return ShardValues{snapshot.label, weights_of(snapshot), snapshot.statistics, snapshot.average};
+    return ShardValues{snapshot.label, weights_of(snapshot), snapshot.statistics, snapshot.average,
+                       snapshot.momentum};
   };
   std::vector<ShardValues> earlier;
   for (const auto& snapshot : snapshots_) {

@@ -14,6 +14,7 @@
 #include "runtime/sync/gate_stop.h"
 #include "runtime/sync/label_sum.h"
 #include "runtime/sync/messages.h"
+#include "runtime/sync/outer_step.h"
 #include "runtime/sync/push_arrivals.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/sync/shared_blocks.h"
@@ -34,6 +35,7 @@ struct ServerSetup {
   double ema = 0;             // decay of the moving average of the weights; 0: none is kept
   double notice_seconds = 0;  // from a request to stop until the run is ended; 0: unknown
   ElementType pushed = ElementType::fp32;  // of a push's numbers
+  std::optional<OuterStep> outer{};        // what labels are, instead of the sum
 };
 
 // One shard of the parameter server. It holds no optimizer: a push is the sum of a wave's applied
@@ -42,7 +44,8 @@ struct ServerSetup {
 // is formed once all of them (that have such a wave) have pushed it, so every label has one value,
 // however the pushes interleave. With an average of the weights it forms as well
 //   average(L+1) = decay average(L) + (1 - decay) snapshot(L+1)
-// in float, the factors rounded once. The first shard also keeps the WaveClock. Lives in a rank by
+// in float, the factors rounded once. With an outer step the label is a step from the one before
+// towards that sum. The first shard also keeps the WaveClock. Lives in a rank by
 // itself or beside a worker: it acts in poll().
 class ParameterServer {
  public:
@@ -62,6 +65,7 @@ class ParameterServer {
     std::shared_ptr<float> weights;
     std::vector<float> statistics;
     std::vector<float> average;
+    std::vector<float> momentum;
   };
   struct Peer {  // one stage of one virtual worker
     VirtualWorkerId vw;
@@ -95,6 +99,7 @@ class ParameterServer {
   LabelSum::By who_adds() const;
   void start_sum();
   bool form_label();
+  std::vector<float> step_outwards(const Snapshot& before, float* next);
   std::vector<float> average_of(const Snapshot& before, const Snapshot& next);
   bool serve(const Waiting& waiting);
   void show(const Waiting& waiting, const std::shared_ptr<const Snapshot>& snapshot);

@@ -41,7 +41,7 @@ void StopInside::comes_to(Minibatch next) {
 std::optional<Minibatch> StopInside::decide(Label label) const {
   const Minibatch before = furthest_ + 1;
   const Minibatch shortest = *std::min_element(rules_.end.begin(), rules_.end.end());
-  if (before >= std::min(label * rules_.in_flight, shortest)) return std::nullopt;
+  if (before >= std::min(label * rules_.length(), shortest)) return std::nullopt;
   return before;
 }
 
@@ -51,7 +51,7 @@ StopAtForward::StopAtForward(const WaveRules& rules, RunAhead ahead, int ranks)
 std::optional<Label> StopAtForward::decide(Minibatch p) {
   if (decided_) return std::nullopt;
   const Minibatch untouched = p + ahead_.between_sums - 1 + 2 * ahead_.held + 1;
-  const Label label = (untouched + rules_.in_flight - 1) / rules_.in_flight;
+  const Label label = (untouched + rules_.length() - 1) / rules_.length();
   if (label >= rules_.end_label()) return std::nullopt;
   decided_ = true;
   return label;

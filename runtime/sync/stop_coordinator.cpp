@@ -19,7 +19,7 @@ void StopCoordinator::before_forward(Minibatch p) {
   const std::optional<Label> label = agreement_.decide(p);
   if (!label) return;
   service_.tell_all(
-      StopAt{.before = *label * rules_.in_flight, .by = wanted_->by, .signal = wanted_->signal});
+      StopAt{.before = *label * rules_.length(), .by = wanted_->by, .signal = wanted_->signal});
   service_.wait_for_others([this] { return agreement_.all_know(); },
                            [label] {
                              return format("all ranks to know that the run stops after wave %lld",

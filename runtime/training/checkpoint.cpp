@@ -173,6 +173,11 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
                                                         map.layers(ShardId{static_cast<int>(s)}),
                                                         parts.shards[s].snapshot.average));
   }
+  for (std::size_t s = 0; makes_outer_steps(job.plan) && s < parts.shards.size(); ++s) {
+    append(checkpoint.slots[kOuterSlot], name_tensors(model, ParameterLayout::parameters,
+                                                      map.layers(ShardId{static_cast<int>(s)}),
+                                                      parts.shards[s].snapshot.momentum));
+  }
   checkpoint.exact = exact_state(job, rules, parts);
   TrainedOn& of = checkpoint.trained_on.emplace();
   for (int d = 0; d < job.sample.rank(); ++d) of.sample_shape.push_back(job.sample[d]);
@@ -204,6 +209,7 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
     state.statistics = initial(model, ParameterLayout::statistics, layers, job.seed);
     state.slots.assign(slot_names.size(), std::vector<float>(state.parameters.size()));
     if (job.optimizer.ema > 0) state.average = state.parameters;
+    if (makes_outer_steps(job.plan)) state.momentum.resize(state.parameters.size());
     return state;
   }
   state.parameters = flatten(model, ParameterLayout::parameters, layers, checkpoint->parameters);
@@ -221,6 +227,13 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
     state.average = average == checkpoint->slots.end()
                         ? state.parameters
                         : flatten(model, ParameterLayout::parameters, layers, average->second);
+  }
+  if (makes_outer_steps(job.plan)) {  // likewise
+    const auto kept = checkpoint->slots.find(kOuterSlot);
+    if (kept != checkpoint->slots.end()) {
+      state.momentum = flatten(model, ParameterLayout::parameters, layers, kept->second);
+    }
+    state.momentum.resize(state.parameters.size());
   }
   return state;
 }

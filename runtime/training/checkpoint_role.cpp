@@ -68,7 +68,7 @@ void CheckpointRole::report(const CheckpointWriter::Result& result) {
     trace_->record({.start_ns = result.start_ns,
                     .end_ns = result.end_ns,
                     .kind = static_cast<char>(ActionKind::checkpoint),
-                    .minibatch = result.label * values_.rules.in_flight,
+                    .minibatch = result.label * values_.rules.length(),
                     .version = result.label});
     trace_->flush();
   });

@@ -13,13 +13,13 @@ DueLabels due_labels(const TrainJob& job, const WaveRules& rules, int every, Lab
   for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
     round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
   }
-  due.samples_of_wave = round * job.plan.in_flight;
+  due.samples_of_wave = round * job.plan.wave_length();
   due.samples_of_epoch = job.dataset_size;
   return due;
 }
 
 Minibatch gate_minibatch(const WaveRules& rules, Label label) {
-  return (label + rules.distance + 1) * rules.in_flight - 1;
+  return rules.gate_of(label + rules.distance);
 }
 
 Evaluations::Evaluations(const TrainJob& job, const WaveRules& rules)
@@ -40,7 +40,7 @@ std::optional<Label> Evaluations::next(Label label) const {
 Minibatch Evaluations::minibatch_of(Label label) const {
   if (waves_) return gate_minibatch(rules_, label);
   const Minibatch end = *std::max_element(rules_.end.begin(), rules_.end.end());
-  return std::min(label * rules_.in_flight, end) - 1;
+  return std::min(label * rules_.length(), end) - 1;
 }
 
 ActionCursor::NextEvent Evaluations::events(VirtualWorkerId vw) const {

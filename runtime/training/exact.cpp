@@ -113,7 +113,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
                    {"end_position", job.end_position},
                    {"all_waves_full", whole ? 1 : 0}};
   // The label is then that of the wave cut short, which a continuation takes up again.
-  if (here % rules.in_flight != 0) state.numbers["inside"] = here % rules.in_flight;
+  if (here % rules.length() != 0) state.numbers["inside"] = here % rules.length();
   const std::vector<std::string> slots = optimizer_named(job.optimizer.name).slots;
   for (std::size_t i = 0; i < parts.workers.size(); ++i) {
     for (std::size_t k = 0; k < parts.workers[i].size(); ++k) {
@@ -131,6 +131,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
       }
       if (!stage.exact) continue;
       add(state, top + "base", stage.exact->base);
+      add(state, top + "wave-sum", stage.exact->wave_sum);
       for (std::size_t u = 0; u < stage.exact->updates.size(); ++u) {
         add(state, top + numbered("update", u), stage.exact->updates[u]);
       }
@@ -145,6 +146,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
       add(state, of_shard(s) + "/" + numbered("weights", e), earlier[e].weights);
       add(state, of_shard(s) + "/" + numbered("statistics", e), earlier[e].statistics);
       add(state, of_shard(s) + "/" + numbered("average", e), earlier[e].average);
+      add(state, of_shard(s) + "/" + numbered("momentum", e), earlier[e].momentum);
     }
   }
   return state;
@@ -217,8 +219,9 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
         if (!begun.empty()) stage.loss_scale->begun = static_cast<int>(begun[0]);
       }
       ExactWeights& exact = stage.exact.emplace();
-      exact.label = rules.bound_label(start - 1);
+      exact.label = rules.bound_label(rules.last_gate(rules.start_minibatch() - 1));
       exact.base = tensors.get(top + "base");
+      exact.wave_sum = tensors.get(top + "wave-sum");
       for (std::size_t u = 0; u < updates; ++u) {
         exact.updates.push_back(tensors.get(top + numbered("update", u)));
       }
@@ -235,7 +238,8 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
       return {.label = label,
               .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
               .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e)),
-              .average = tensors.get(of_shard(s) + "/" + numbered("average", e))};
+              .average = tensors.get(of_shard(s) + "/" + numbered("average", e)),
+              .momentum = tensors.get(of_shard(s) + "/" + numbered("momentum", e))};
     };
     for (Label label = oldest; label < start; ++label) shard.earlier.push_back(snapshot_of(label));
     shard.snapshot.label = start;

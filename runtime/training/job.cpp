@@ -26,11 +26,15 @@ Sampler make_sampler(const TrainJob& job) {
     minibatches.push_back(job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
   }
   return Sampler(job.seed, job.dataset_size, std::move(minibatches), job.start.origin_consumed,
-                 job.end_position, job.start.origin_label * job.plan.in_flight,
+                 job.end_position, job.start.origin_label * job.plan.wave_length(),
                  job.shuffle ? SampleOrder::shuffled : SampleOrder::file);
 }
 
 bool has_waves(const Plan& plan) { return traits(composition(plan).sync).waves(); }
+
+bool makes_outer_steps(const Plan& plan) {
+  return plan.server && traits(composition(plan).sync).rounds;
+}
 
 ElementType push_type(const Plan& plan) {
   return plan.server && plan.server->halves_pushes() ? ElementType::bf16 : ElementType::fp32;
@@ -39,6 +43,7 @@ ElementType push_type(const Plan& plan) {
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   WaveRules rules;
   rules.in_flight = job.plan.in_flight;
+  rules.round = job.plan.server ? job.plan.server->round : 1;
   rules.first_wave = job.start.origin_label;
   rules.played = job.start.label - job.start.origin_label;
   rules.inside = job.start.inside;
@@ -89,6 +94,7 @@ PeriodicSchedule worker_schedule(const TrainJob& job, const WaveRules& rules, Vi
   Lowering how;
   how.sync = traits(system.sync).stage;
   how.in_flight = waves ? rules.in_flight : 1;
+  how.round = waves ? rules.round : 1;
   how.first = waves ? rules.first_minibatch() : request.first;
   how.end = end;
   for (const PlanStage& stage : worker.stages) {

@@ -151,6 +151,7 @@ PeriodicSchedule worker_schedule(const TrainJob& job, const WaveRules& rules, Vi
 
 // Updates go to parameter servers wave by wave; otherwise gradients are added up before each.
 bool has_waves(const Plan& plan);
+bool makes_outer_steps(const Plan& plan);  // its servers, after each round
 // Of the numbers of a push.
 ElementType push_type(const Plan& plan);
 

@@ -29,7 +29,9 @@ UsualTraining usual_training(const Plan& plan) {
   const OptimizerTraits& optimizer = optimizer_named(plan.optimizer);
   if (optimizer.moments || optimizer.alpha) return {.rate = kAdamRate};
   if (plan.optimizer != "sgd-momentum" || !traits(system.sync).waves()) return {};
-  const int others = static_cast<int>(plan.virtual_workers.size()) - 1;
+  // Between rounds a virtual worker trains by itself.
+  const int others =
+      traits(system.sync).rounds ? 0 : static_cast<int>(plan.virtual_workers.size()) - 1;
   const int unseen = plan.in_flight + others * (2 * plan.in_flight - 1);
   const double rate = kSgdRate * std::pow(std::min(1.0, kHarmless / unseen), 1.5);
   return {.rate = std::stod(format("%.2g", rate)), .unseen_updates = unseen};
@@ -91,7 +93,7 @@ RateSchedule rate_schedule(const RateOptions& options, const TrainJob& job) {
   schedule.power = options.power.value_or(1);
   schedule.final_rate = options.final_rate.value_or(0);
   schedule.length = static_cast<double>(job.end_position) / static_cast<double>(round);
-  const std::int64_t number = job.start.origin_label * job.plan.in_flight;
+  const std::int64_t number = job.start.origin_label * job.plan.wave_length();
   schedule.shift =
       static_cast<double>(job.start.origin_consumed - number * round) / static_cast<double>(round);
   return schedule;

@@ -101,12 +101,12 @@ void Reporter::stopping(Label label, const StopWanted& by) {
           : format("%s on rank %d", signal_name(by.signal), by.rank.value);
   if (rules_.stopped_inside()) {
     const Minibatch last = *rules_.stopped_before;
-    log_.line(
-        format("%s: stopping inside of wave %lld, after %lld of its %d minibatches, since its "
-               "end may come after the notice (--notice) of %s; then a checkpoint",
-               why.c_str(), static_cast<long long>(label),
-               static_cast<long long>(last - (label - 1) * rules_.in_flight), rules_.in_flight,
-               format_seconds(job_.notice_seconds).c_str()));
+    log_.line(format(
+        "%s: stopping inside of wave %lld, after %lld of its %lld minibatches, since its "
+        "end may come after the notice (--notice) of %s; then a checkpoint",
+        why.c_str(), static_cast<long long>(label),
+        static_cast<long long>(last - (label - 1) * rules_.length()),
+        static_cast<long long>(rules_.length()), format_seconds(job_.notice_seconds).c_str()));
     return;
   }
   const double now = seconds_between(start_ns_, now_ns());

@@ -44,6 +44,10 @@ ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& 
   setup.ema = job.optimizer.ema;
   setup.notice_seconds = job.notice_seconds;
   setup.pushed = push_type(job.plan);
+  if (makes_outer_steps(job.plan)) {
+    setup.outer = {.rate = static_cast<float>(job.plan.server->outer_rate),
+                   .momentum = static_cast<float>(job.plan.server->outer_momentum)};
+  }
   return setup;
 }
 

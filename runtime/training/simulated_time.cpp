@@ -100,6 +100,8 @@ std::string why_not_time_of(const Plan& time, const Plan& plan) {
   if (time.server && plan.server) {
     all.push_back(differ("a clock distance of", number(time.server->clock_distance),
                          number(plan.server->clock_distance)));
+    all.push_back(
+        differ("waves in a round:", number(time.server->round), number(plan.server->round)));
     const auto pull = [](const Plan& of) {
       return std::string(of.server->pulls_newest() ? "newest" : "bound");
     };

@@ -85,7 +85,8 @@ std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
   snapshots.push_back({.label = rules.start_wave(),
                        .weights = std::move(start.parameters),
                        .statistics = std::move(start.statistics),
-                       .average = std::move(start.average)});
+                       .average = std::move(start.average),
+                       .momentum = std::move(start.momentum)});
   return snapshots;
 }
 

@@ -20,6 +20,7 @@ bool keeps_version(WeightRule rule) {
 SerialRules::SerialRules(const Plan& plan, int worker, Minibatch end_minibatch)
     : system(composition(plan)),
       in_flight(plan.in_flight),
+      wave(Minibatch{plan.in_flight} * (plan.server ? plan.server->round : 1)),
       end(end_minibatch),
       rounds_pushes(plan.server && plan.server->push_precision == "bf16") {
   ScheduleRequest request;
@@ -110,7 +111,7 @@ Floats SerialPlace::weights(Minibatch updates) const {
   };
   Floats sum = base_;
   for (Wave wave = label; wave < gate; ++wave) add(sum, from(waves, wave));
-  Minibatch q = gate * rules.in_flight;
+  Minibatch q = gate * rules.wave;
   if (!partial_.empty()) {
     add(sum, partial_);
     q = partial_end_;
@@ -128,7 +129,7 @@ void SerialPlace::pull(Wave the_gate, Label the_label, Floats snapshot) {
   partial_.clear();
   partial_end_ = updates();
   if (rules.system.weights == WeightRule::stash) return;
-  for (Minibatch q = gate * rules.in_flight; q < partial_end_; ++q) {
+  for (Minibatch q = gate * rules.wave; q < partial_end_; ++q) {
     const Floats& delta = deltas[static_cast<std::size_t>(q)];
     if (partial_.empty()) {
       partial_ = delta;
@@ -145,7 +146,7 @@ void SerialPlace::update(Minibatch p, const Floats& gradient) {
   const bool as_forward = keeps_version(rule) && (rules.waves() || !by_depth);
   const Floats now = weights(updates());
   deltas.push_back(steps.delta(gradient, as_forward ? decayed_ : now, rules.update_of(p) + 1, p));
-  if (p % rules.in_flight == 0) {
+  if (p % rules.wave == 0) {
     waves.push_back(deltas.back());  // the sum starts from the first one: -0 stays -0
   } else if (!rules.two_versions()) {
     add(waves.back(), deltas.back());

@@ -16,8 +16,9 @@ namespace hetpipe {
 struct SerialRules {
   System system;
   int in_flight = 1;
-  Minibatch end = 0;  // one past its last minibatch
-  int held = 1;       // most minibatches at its first stage at any moment: what vertical sync lags
+  Minibatch wave = 1;  // minibatches of one
+  Minibatch end = 0;   // one past its last minibatch
+  int held = 1;        // most minibatches at its first stage at any moment: what vertical sync lags
   bool rounds_pushes = false;  // to bf16
   // Per stage: how far ahead predictions look.
   std::vector<VersionDifference> ahead;
@@ -25,7 +26,7 @@ struct SerialRules {
   SerialRules(const Plan& plan, int worker, Minibatch end_minibatch);
   bool waves() const { return traits(system.sync).waves(); }
   bool two_versions() const { return system.weights == WeightRule::two_versions; }
-  bool ends_wave(Minibatch p) const { return p % in_flight == in_flight - 1 || p + 1 == end; }
+  bool ends_wave(Minibatch p) const { return (p + 1) % wave == 0 || p + 1 == end; }
   // The number of the update that a minibatch's gradient goes into: its own, or its wave's.
   Minibatch update_of(Minibatch p) const { return two_versions() ? p / in_flight : p; }
 };

@@ -133,11 +133,12 @@ class Played {
   // The label of a minibatch: granted at the gate before it, otherwise that of the one before.
   bool try_pull(Worker& worker, SerialPlace& place, Minibatch p) {
     const int nm = worker.rules.in_flight;
-    const Wave wave = p / nm;
+    const Minibatch length = worker.rules.wave;
+    const Wave wave = p / length;
     if (!worker.granted.contains(p)) {
       std::pair<Wave, Label> last{0, 0};
       if (p > 0) last = worker.granted.at(p - 1);
-      if (p % nm == nm - 1 && wave > 0) {
+      if (p % length == nm - 1 && wave > 0) {
         last = {wave, system_.granted ? system_.granted(worker.number, wave)
                                       : SerialWsp::bound(0, distance(worker))(0, wave)};
       }
@@ -146,7 +147,7 @@ class Played {
     const auto [gate, label] = worker.granted.at(p);
     if (gate == place.gate) return true;
     if (label >= std::ssize(snapshots_)) return false;
-    ensure(place.updates() >= gate * nm, "own waves before a gate are complete");
+    ensure(place.updates() >= gate * length, "own waves before a gate are complete");
     place.pull(gate, label, slice_of(place.stage, system_.model, snapshots_[at(label)]));
     return true;
   }
@@ -225,12 +226,12 @@ class Played {
     }
     place.update(p, *sum);
     if (rules.ends_wave(p)) {
-      const Label label = p / rules.in_flight + 1;
+      const Label label = p / rules.wave + 1;
       place.at[label] = {place.weights(place.updates()), {}, place.steps.slots()};
       // A label of a run with servers holds the statistics of its own minibatches' F's; without
       // servers it is a moment.
       place.running_at[label] = rules.waves() ? place.running_after.at(p) : place.running;
-      if (rules.waves()) take_snapshots(system_, workers_, snapshots_);
+      if (rules.waves()) take_snapshots(system_, workers_, outer_, snapshots_);
     }
     return true;
   }
@@ -238,6 +239,7 @@ class Played {
   const SerialSystem& system_;
   SerialLayers layers_;
   SerialWorkers workers_;
+  std::optional<SerialOuter> outer_ = outer_of(system_.plan);
   std::vector<Floats> snapshots_;  // by label
   SerialSystem::Result result_;
 };

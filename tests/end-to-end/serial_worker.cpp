@@ -154,14 +154,20 @@ std::optional<Floats> sum_of_gradients(const SerialWorkers& workers, const Seria
   return sums.flat(place.stage.parameters());
 }
 
+std::optional<SerialOuter> outer_of(const Plan& plan) {
+  if (composition(plan).sync != SyncRule::outer) return std::nullopt;
+  return SerialOuter{static_cast<float>(plan.server->outer_rate),
+                     static_cast<float>(plan.server->outer_momentum)};
+}
+
 void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,
-                    std::vector<Floats>& snapshots) {
+                    std::optional<SerialOuter>& outer, std::vector<Floats>& snapshots) {
   for (;;) {
     const Wave wave = std::ssize(snapshots) - 1;
     Floats next = snapshots.back();
     bool any = false;
     for (const SerialWorker& worker : workers) {
-      if (wave * worker.rules.in_flight >= worker.rules.end) continue;  // it has finished
+      if (wave * worker.rules.wave >= worker.rules.end) continue;  // it has finished
       any = true;
       const float factor = system.factors[at(worker.number)];
       for (const SerialPlace& place : worker.places) {
@@ -174,6 +180,7 @@ void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,
       }
     }
     if (!any) return;
+    if (outer) outer->step(snapshots.back(), next);
     snapshots.push_back(std::move(next));
   }
 }

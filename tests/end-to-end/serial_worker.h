@@ -44,8 +44,10 @@ std::optional<Floats> sum_of_gradients(const SerialWorkers& workers, const Seria
 
 // Appends the snapshots whose waves are all in:
 //   snapshot(L+1) = snapshot(L) + factor(0) * wave L of worker 0 + factor(1) * ...
+// or a step towards that.
 void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,
-                    std::vector<Floats>& snapshots);
+                    std::optional<SerialOuter>& outer, std::vector<Floats>& snapshots);
+std::optional<SerialOuter> outer_of(const Plan& plan);
 
 // The states of all labels, and the first virtual worker's history, once all has been played.
 void collect_labels(const SerialSystem& system, const SerialWorkers& workers,

@@ -100,13 +100,13 @@ class Game {
   }
 
  private:
-  bool has_wave(const Player& player, Wave wave) const {
-    return wave * wsp_.in_flight < player.end;
-  }
+  Minibatch length() const { return Minibatch{wsp_.in_flight} * wsp_.round; }
+
+  bool has_wave(const Player& player, Wave wave) const { return wave * length() < player.end; }
 
   void play_wave(Player& player, Wave wave) {
-    const Minibatch first = wave * wsp_.in_flight;
-    const Minibatch end = std::min(first + wsp_.in_flight, player.end);
+    const Minibatch first = wave * length();
+    const Minibatch end = std::min(first + length(), player.end);
     double rates = 0;
     for (Minibatch p = first; p < end; ++p) {
       play_minibatch(player, p);
@@ -178,9 +178,9 @@ class Game {
 
   Floats weights_of(const Player& player, Minibatch p) {
     const int nm = wsp_.in_flight;
-    const Wave wave = p / nm;
-    const bool last_of_wave = p % nm == nm - 1;
-    Wave gate = last_of_wave ? wave : wave - 1;
+    const Wave wave = p / length();
+    const bool behind_its_gate = p % length() >= nm - 1;
+    Wave gate = behind_its_gate ? wave : wave - 1;
     Label label = wsp_.first_wave;
     if (gate <= wsp_.first_wave) {
       gate = wsp_.first_wave;  // the run's first wave has none
@@ -189,7 +189,7 @@ class Game {
     }
     Floats weights = result_.at.at(label).weights;
     for (Wave own = label; own < gate; ++own) add(weights, player.waves.at(own));
-    for (Minibatch q = gate * nm; q <= p - nm; ++q) add(weights, player.updates.at(q));
+    for (Minibatch q = gate * length(); q <= p - nm; ++q) add(weights, player.updates.at(q));
     return weights;
   }
 
@@ -203,7 +203,7 @@ class Game {
     const SerialOptimizer& o = wsp_.optimizer;
     if (o.clips == SerialOptimizer::Clips::stage) clip(player, gradient, o.clip_norm);
     return player.steps.delta(gradient, model_.parameters(),
-                              wsp_.updates + p - wsp_.first_wave * wsp_.in_flight + 1, p);
+                              wsp_.updates + p - wsp_.first_wave * length() + 1, p);
   }
 
   void take_snapshot(Wave wave) {
@@ -220,6 +220,7 @@ class Game {
         add(next.weights, factor, pushed->second);
       }
     }
+    if (outer_) outer_->step(result_.at.at(wave).weights, next.weights);
     next.statistics = mean(statistics);
     for (std::size_t s = 0; s < next.slots.size(); ++s) {
       std::vector<const Floats*> slot;
@@ -233,6 +234,7 @@ class Game {
   const SerialWsp::Granted& granted_;
   SerialModel model_;
   std::vector<Player> players_;
+  std::optional<SerialOuter> outer_ = wsp_.outer;
   SerialWsp::Result result_;
 };
 
@@ -246,12 +248,23 @@ float nearest_bf16(float value) {
   return static_cast<float>(std::nearbyint(static_cast<double>(value) / unit) * unit);
 }
 
+void SerialOuter::step(const Floats& before, Floats& summed) {
+  velocity.resize(summed.size());
+  for (std::size_t i = 0; i < summed.size(); ++i) {
+    const float gradient = before[i] - summed[i];
+    velocity[i] = momentum * velocity[i] + gradient;
+    const float nesterov = gradient + momentum * velocity[i];
+    summed[i] = before[i] - rate * nesterov;
+  }
+}
+
 SerialWsp::Granted SerialWsp::bound(Wave first_wave, Wave distance) {
   return [=](int, Wave wave) { return std::max(first_wave, wave - distance); };
 }
 
 SerialWsp::Result SerialWsp::run(const Granted& granted) const {
-  ensure(sampler.first_minibatch() == first_wave * in_flight, "a sampler that starts at the wave");
+  ensure(sampler.first_minibatch() == first_wave * in_flight * round,
+         "a sampler that starts at the wave");
   ensure(static_cast<int>(factors.size()) == sampler.workers(), "a factor per virtual worker");
   return Game(*this, granted).play();
 }

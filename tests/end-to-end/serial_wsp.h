@@ -27,11 +27,24 @@
 //
 //   snapshot(w+1) = snapshot(w) + factor(0) * wave w of worker 0 + factor(1) * wave w of worker 1
 //   ...
+// With outer steps a wave is a round of H Nm minibatches, its gate stands before its minibatch
+// Nm - 1, and snapshot(w+1) is a step from snapshot(w) towards that sum.
 namespace hetpipe {
 
 // The nearest number of 8 significant bits (bf16), of two that are as near the one whose last bit
 // is 0; of the same range as a float's.
 float nearest_bf16(float value);
+
+// The servers' step after a round (DiLoCo, arXiv 2311.08105, algorithm 1; PyTorch's Nesterov): the
+// outer gradient is the weights before it less those that the virtual workers' changes add up to.
+struct SerialOuter {
+  float rate = 1;
+  float momentum = 0;
+  std::vector<float> velocity{};  // empty: of zeros
+
+  // Replaces `summed`.
+  void step(const std::vector<float>& before, std::vector<float>& summed);
+};
 
 // Everything that is known of a label: what a checkpoint holds.
 struct SerialState {
@@ -48,9 +61,11 @@ struct SerialWsp {
   const Model& model;
   Device& device;
   const Dataset& data;
-  Sampler sampler;  // its first minibatch is first_wave * in_flight
+  Sampler sampler;  // its first minibatch is first_wave * in_flight * round
   std::uint64_t seed = 1;
   int in_flight = 1;
+  int round = 1;  // H
+  std::optional<SerialOuter> outer{};
   Wave first_wave = 0;
   std::int64_t updates = 0;          // of each optimizer until there
   std::optional<SerialState> start;  // snapshot(first_wave); absent: initial values

@@ -93,7 +93,7 @@ bool stops_inside(const Training& training, int waves) {
   const Trained there = Bench(shorter).train();
   expect_same(checkpoint, there.checkpoints.at(there.end()));
   const bool inside = stopped.said.find("stopping inside of wave") != std::string::npos;
-  EXPECT_EQ(inside, checkpoint.worker_minibatches.value_or(0) % training.in_flight != 0);
+  EXPECT_EQ(inside, checkpoint.worker_minibatches.value_or(0) % training.wave() != 0);
   if (inside) {  // the rest, with empty pipelines from there on
     From from{checkpoint};
     from.updates = checkpoint.optimizer_step;
@@ -133,6 +133,17 @@ TEST(StopInside, WhereWhatIsPushedIsRounded) {
   Training training = of({{8, {2, 4}}, {6, {3}}}, 5, 2);
   training.push_precision = "bf16";
   stops_inside(training, 3);
+}
+
+// Rounds are long: before and behind their gates, with the sum so far and the servers' momentum.
+TEST(StopInside, RoundsWithOuterSteps) {
+  Training training = of({{8, {2, 4}}, {6, {3}}}, 2, 1);
+  training.sync = "outer";
+  training.round = 4;
+  training.scale = "mean";
+  bool inside = false;
+  for (const int waves : {2, 3, 4}) inside |= stops_inside(training, waves);
+  EXPECT_TRUE(inside);
 }
 
 // Long enough a notice: the end of the wave, and the exact state.

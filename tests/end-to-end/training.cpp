@@ -25,6 +25,7 @@
 #include "runtime/training/exact.h"
 #include "runtime/training/roles.h"
 #include "runtime/training/run.h"
+#include "tests/end-to-end/serial_worker.h"
 #include "tests/main/patience.h"
 
 namespace hetpipe {
@@ -171,6 +172,7 @@ Plan make_plan(const Training& training, const Model& model) {
   server.pull = training.pull;
   server.scale = training.scale;
   server.push_precision = training.push_precision;
+  server.round = training.round;
   return plan;
 }
 
@@ -445,17 +447,24 @@ SerialWsp::Result Bench::serial(const std::optional<From>& from,
                 .data = train_,
                 .sampler = Sampler(training_.seed, training_.samples, minibatches,
                                    from ? from->checkpoint.sampler.consumed : 0, end,
-                                   first * training_.in_flight),
+                                   first * training_.wave()),
                 .seed = training_.seed,
                 .in_flight = training_.in_flight,
+                .round = training_.round,
+                .outer = outer_of(serial_program().plan),
                 .first_wave = first,
-                .updates = from && from->updates ? *from->updates : first * training_.in_flight,
+                .updates = from && from->updates ? *from->updates : first * training_.wave(),
                 .start = std::nullopt,
                 .optimizer = training_.optimizer,
                 .factors = factors(),
                 .stage_ends = {},
                 .rounds_pushes = training_.push_precision == "bf16"};
   if (from) wsp.start = state_of(from->checkpoint, model_);
+  if (from && wsp.outer) {  // the servers keep it of changes, not of gradients
+    wsp.outer->velocity = flatten(ParameterLayout::parameters(model_, 0, model_.layer_count()),
+                                  from->checkpoint.slots.at(kOuterSlot));
+    for (float& value : wsp.outer->velocity) value = -value;
+  }
   for (const Training::Worker& worker : training_.workers) {
     std::vector<int>& ends = wsp.stage_ends.emplace_back(worker.stage_ends);
     ends.push_back(model_.layer_count());

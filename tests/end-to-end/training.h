@@ -71,6 +71,9 @@ struct Training {
   std::vector<double> paces{};
   bool simulated = false;  // the clock, in place of emulation
   std::string push_precision = "fp32";
+  int round = 1;  // of sync = "outer", whose steps are the plan's usual ones
+
+  Minibatch wave() const { return Minibatch{in_flight} * round; }
 };
 
 // What is in a checkpoint, flat, in the order of the whole model's layouts.

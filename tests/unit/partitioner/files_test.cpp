@@ -347,6 +347,34 @@ TEST(PlanFile, RefusesAPrecisionThatNobodyPushesAndOneOfNoPushes) {
   EXPECT_EQ(why(summed), "");
 }
 
+TEST(PlanFile, RoundsHaveTheirOwnDefaults) {
+  const std::string head = "format = 1\nsync = \"outer\"\n";
+  const std::string plan = kPlan;
+  const std::string rest = plan.substr(plan.find('\n'));
+  const std::string bare = head + rest.substr(0, rest.find("pull ="));  // neither pull nor scale
+  Plan p = parse_plan(bare, "p.toml");
+  EXPECT_EQ(p.server->pull.value_or(""), "bound");
+  EXPECT_EQ(p.server->scale, "mean");
+  EXPECT_EQ(p.server->round, 1);
+  EXPECT_EQ(p.server->outer_rate, 0.7);
+  EXPECT_EQ(p.server->outer_momentum, 0.9);
+  EXPECT_EQ(p.wave_length(), 3);
+  p.server->round = 8;
+  p.server->outer_rate = 0.5;
+  p.server->outer_momentum = 0;
+  EXPECT_EQ(p.wave_length(), 24);
+  EXPECT_EQ(parse_plan(to_toml(p), "again"), p);
+  EXPECT_EQ(parse_plan(head + rest, "p.toml").server->scale, "mean");
+  const auto why = [](const std::string& text) {
+    return user_error([&] { parse_plan(text, "p.toml"); });
+  };
+  EXPECT_THAT(why(plan + "round = 8\n"),
+              HasSubstr("[parameter_server]: round = 8 and sync = \"wsp\" (it pushes every wave). "
+                        "Leave it out, or set sync = \"outer\"."));
+  EXPECT_THAT(why(bare + "outer_momentum = 1\n"), HasSubstr("outer_momentum"));
+  EXPECT_THAT(why(bare + "round = 0\n"), HasSubstr("round"));
+}
+
 TEST(PlanFile, ReportsEverythingAtOnce) {
   const std::string error = user_error([] {
     parse_plan(R"(format = 1

@@ -35,6 +35,32 @@ TEST(WaveRules, WavesGatesAndPushesOfAPartialRun) {
   EXPECT_EQ(rules.end_label(), 3);
 }
 
+//   Nm = 2, H = 3: waves are rounds of six
+//   minibatch  0 1 2 3 4 5 | 6 7 8 9 10 11 | 12
+//   gate                       1
+//   push                 0            1       2
+TEST(WaveRules, RoundsOfSeveralTimesWhatIsInFlight) {
+  WaveRules rules{.in_flight = 2, .round = 3, .distance = 1, .end = {13}};
+  EXPECT_EQ(rules.length(), 6);
+  for (Minibatch p = 0; p < 13; ++p) {
+    EXPECT_EQ(rules.wave_of(p), p / 6) << p;
+    EXPECT_EQ(rules.gate_before(p).has_value(), p == 7) << p;
+    EXPECT_EQ(rules.ends_wave(kWorker, p), p == 5 || p == 11 || p == 12) << p;
+    EXPECT_EQ(rules.visible_updates(p), std::max<Minibatch>(0, p - 1)) << p;
+    EXPECT_EQ(rules.last_gate(p), p < 1 ? -1 : p < 7 ? 0 : p < 13 ? 1 : 2) << p;
+  }
+  EXPECT_EQ(rules.end_label(), 3);
+  EXPECT_EQ(rules.global_staleness(), 2 * 6 + 2 - 2);
+  EXPECT_EQ(rules.staleness(10, 1), 4);
+  // The update that ends a round is seen in its sum, those inside of one singly.
+  EXPECT_EQ(rules.single_updates(6), (std::vector<Minibatch>{4}));
+  EXPECT_EQ(rules.single_updates(9), (std::vector<Minibatch>{7, 8}));
+  rules.stop_before(9);
+  EXPECT_TRUE(rules.stopped_inside());
+  EXPECT_EQ(rules.stopped(), 2);
+  EXPECT_EQ(rules.end_of(2), 9);
+}
+
 TEST(WaveRules, EndLabelIsThatOfTheLongestWorker) {
   const WaveRules rules{
       .in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4, 5, 3}};

@@ -65,6 +65,34 @@ TEST(PlanningOptions, ServersForASystemThatAllReduces) {
   EXPECT_THAT(problems_of(options)[0].text, HasSubstr("--sync all-reduce"));
 }
 
+TEST(PlanningOptions, RoundsOfAnotherSync) {
+  PlanningOptions options;
+  options.round = 8;
+  options.outer_rate = 0.5;
+  options.outer_momentum = 0.5;
+  ASSERT_EQ(problems_of(options).size(), 3u);
+  EXPECT_EQ(problems_of(options)[0].where, "--round");
+  EXPECT_THAT(problems_of(options)[0].text, HasSubstr("choose --sync outer"));
+  options.sync = "outer";
+  EXPECT_TRUE(problems_of(options).empty());
+  EXPECT_EQ(request_of(options, {}, {}).round, 8);
+  // With a finished plan.
+  Plan plan;
+  plan.server.emplace();
+  try {
+    override_plan(options, {}, plan);
+    FAIL() << "rounds of a plan without any";
+  } catch (const UserError& error) {
+    ASSERT_EQ(error.problems().size(), 3u);
+    EXPECT_EQ(error.problems()[0].where, "--round");
+    EXPECT_THAT(error.problems()[0].text, HasSubstr("has no effect (the plan's sync is 'wsp')"));
+  }
+  plan.sync = "outer";
+  override_plan(options, {}, plan);
+  EXPECT_EQ(plan.server->round, 8);
+  EXPECT_EQ(plan.server->outer_rate, 0.5);
+}
+
 // A profile that was measured in fp32, for a plan of another precision: hetpipe simulate, train.
 TEST(PlanningOptions, TimesAreThoseOfThePlansPrecision) {
   const Cluster cluster = parse_cluster(R"(format = 1

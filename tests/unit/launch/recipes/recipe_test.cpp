@@ -162,7 +162,8 @@ TEST_F(Recipes, HaveTheseKeys) {
             "test-transforms normalize mixup-alpha cutmix-alpha lr-schedule lr-warmup lr-steps "
             "lr-every lr-decay lr-power lr-final system schedule weights sync in-flight minibatch "
             "micro-batches objective critical-batch precision "
-            "optimizer clock-distance pull scale push-precision evaluate-every target-accuracy");
+            "optimizer clock-distance pull scale push-precision round "
+            "outer-rate outer-momentum evaluate-every target-accuracy");
 }
 
 TEST_F(Recipes, ComeByName) {

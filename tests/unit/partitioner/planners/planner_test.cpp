@@ -131,6 +131,50 @@ TEST(Planner, PricesPushesInBf16) {
   }
 }
 
+// Rounds are as long as it takes for exchanges to cost next to nothing, and no longer; what is
+// predicted is what the plan's simulation says.
+TEST(Planner, RoundsHideTheirExchanges) {
+  Cluster pool = kPool;
+  pool.inter_node.bandwidth = 1e6;
+  for (const std::string system : {"hetpipe", "data-parallel"}) {
+    SCOPED_TRACE(system);
+    PlanRequest request = request_of(pool, 12);
+    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 100'000;
+    request.system = system;
+    request.sync = "outer";
+    const Plan plan = make_plan(request);
+    const PlanServer& server = plan.server.value();
+    EXPECT_EQ(server.clock_distance, 1);
+    EXPECT_EQ(server.pull, "bound");
+    EXPECT_EQ(server.scale, "mean");
+    EXPECT_GT(server.round, 8);
+    EXPECT_EQ(parse_plan(to_toml(plan), "plan.toml"), plan);
+    const double throughput = simulate(plan, pool, request.profile).throughput;
+    EXPECT_DOUBLE_EQ(plan.predicted->throughput, throughput);
+    Plan other = plan;
+    other.server->round *= 4;
+    EXPECT_LT(simulate(other, pool, request.profile).throughput, 1.03 * throughput);
+    other.server->round = server.round / 2;
+    EXPECT_LT(simulate(other, pool, request.profile).throughput, 0.99 * throughput);
+    request.round = 3;
+    EXPECT_EQ(make_plan(request).server->round, 3);
+  }
+}
+
+// Whole nodes, whose devices sum their gradients.
+TEST(Planner, DataParallelRoundsStayInsideOfNodes) {
+  PlanRequest request = request_of(kPool, 12);
+  request.system = "data-parallel";
+  request.sync = "outer";
+  const Plan plan = make_plan(request);
+  EXPECT_EQ(plan.virtual_workers.size(), 2u);  // the third node has no device
+  for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
+    for (const DeviceName& device : plan.virtual_workers[v].stages.at(0).devices) {
+      EXPECT_EQ(device.node, kPool.nodes[v].name);
+    }
+  }
+}
+
 // Of all depths the one that is worth most: less deep, and slower, than where throughput counts and
 // pushes take long, so that long waves are fast.
 TEST(Planner, TimeToAccuracyWeighsLateUpdates) {

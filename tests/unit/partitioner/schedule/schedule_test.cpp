@@ -156,6 +156,24 @@ TEST(Validate, PassesWhatIsGenerated) {
   }
 }
 
+// Of rounds, partial ones included; and what waves of another length would have.
+TEST(Validate, PassesRoundsOfWaves) {
+  for (int stages = 1; stages <= 3; ++stages) {
+    for (int in_flight = 1; in_flight <= 4; ++in_flight) {
+      for (int round = 2; round <= 3; ++round) {
+        const Minibatch end = 2 * in_flight * round + in_flight;
+        const Lowering how{
+            .sync = StageSync::waves, .in_flight = in_flight, .end = end, .round = round};
+        const Schedule lowered = lower(continuous_1f1b(stages, in_flight, 0, end), how);
+        ScheduleForm form{in_flight, BackwardForm::whole, StageSync::waves, round};
+        EXPECT_NO_THROW(validate(lowered, form));
+        form.round = 1;
+        EXPECT_THROW(validate(lowered, form), UserError);
+      }
+    }
+  }
+}
+
 TEST(Validate, MarksTheWrongCell) {
   const std::string error = user_error([] { validate(read({"F0 B1 F1 B0", "F0 B0 F1 B1"}), 2); });
   EXPECT_THAT(error, HasSubstr("stage 0, action 1 (B1): its forward does not come before it"));

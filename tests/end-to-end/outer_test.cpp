@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "tests/end-to-end/training.h"
+
+// Rounds of waves and a step of the servers after each (sync = "outer") reach the serial program's
+// weights, bit for bit.
+namespace hetpipe {
+namespace outer_test {
+
+Training small(std::vector<Training::Worker> workers, int in_flight, int round, int distance) {
+  Training training{.model = "mlp",
+                    .workers = std::move(workers),
+                    .sync = "outer",
+                    .in_flight = in_flight,
+                    .distance = distance,
+                    .scale = "mean",
+                    .epochs = 2,
+                    .round = round};
+  training.optimizer.rate = 0.02f;
+  return training;
+}
+
+// Last rounds are partial: before their gate, and behind it.
+TEST(Outer, RoundsOfEveryLengthAndDistance) {
+  for (const int in_flight : {1, 3}) {
+    for (const int round : {1, 2, 5}) {
+      for (const int distance : {0, 1, 2}) {
+        SCOPED_TRACE(format("Nm = %d, H = %d, D = %d", in_flight, round, distance));
+        expect_trains_like_serial(small({{8, {3, 5}}, {8, {3}}}, in_flight, round, distance));
+      }
+    }
+  }
+}
+
+TEST(Outer, UnequalVirtualWorkersAndTwoShards) {
+  Training training = small({{5, {4}}, {9, {}}, {12, {4, 9}}}, 2, 3, 1);
+  training.model = "lenet-bn";
+  training.servers = 2;
+  expect_trains_like_serial(training);
+  training.hosted = true;
+  training.push_precision = "bf16";
+  expect_trains_like_serial(training);
+}
+
+TEST(Outer, ByAdamOfEachVirtualWorker) {
+  Training training = small({{8, {3}}, {8, {5}}}, 2, 4, 1);
+  training.optimizer.name = "adamw";
+  training.optimizer.rate = 0.002f;
+  training.optimizer.weight_decay = 0.1f;
+  expect_trains_like_serial(training);
+}
+
+// Schedules and weights of other systems.
+TEST(Outer, UnderOtherSystems) {
+  struct Of {
+    const char* system;
+    int in_flight, micro_batches;
+  };
+  for (const Of of : {Of{"gpipe", 1, 2},
+                      {"spectrain", 3, 1},
+                      {"xpipe", 2, 2},
+                      {"ssp", 2, 1},
+                      {"timeprest", 3, 2}}) {
+    SCOPED_TRACE(of.system);
+    Training training = small({{8, {3, 5}}, {8, {3}}}, of.in_flight, 3, 1);
+    if (of.system == std::string("ssp")) training.workers = {{8}, {8}};
+    training.system = of.system;
+    training.micro_batches = of.micro_batches;
+    const Bench bench(training);
+    ASSERT_FALSE(bench.why_not_played());
+    expect_same(bench.train(), bench.serial_system(), bench.model());
+  }
+}
+
+TEST(Outer, ContinuesAsIfItHadNeverStopped) {
+  for (const int distance : {0, 1, 2}) {
+    SCOPED_TRACE(format("D = %d", distance));
+    const Bench bench(small({{8, {3, 5}}, {6, {3}}}, 2, 3, distance));
+    const Trained whole = bench.train();
+    for (const Label label : {1, 2}) {
+      SCOPED_TRACE(format("continued at label %d", static_cast<int>(label)));
+      expect_part_of(bench.train(From{whole.checkpoints.at(label), true}), whole, label + 1,
+                     whole.end());
+    }
+  }
+}
+
+// With empty pipelines, and the momentum of the servers.
+TEST(Outer, ResumesFromACheckpoint) {
+  const Bench bench(small({{8, {3, 5}}, {6, {3}}}, 2, 3, 1));
+  const Trained whole = bench.train();
+  const From from{whole.checkpoints.at(2)};
+  expect_same(bench.train(from), bench.serial(from), bench.model());
+}
+
+TEST(Outer, StepIsNesterovs) {
+  SerialOuter outer{.rate = 0.5f, .momentum = 0.5f};
+  std::vector<float> weights{3};
+  outer.step({1}, weights);  // velocity -2
+  EXPECT_EQ(weights[0], 1 + 0.5f * (2 + 0.5f * 2));
+  std::vector<float> next{weights[0] - 1};
+  outer.step(weights, next);  // velocity -1 + 1
+  EXPECT_EQ(next[0], weights[0] - 0.5f * (1 + 0.5f * 0));
+}
+
+}  // namespace outer_test
+}  // namespace hetpipe
