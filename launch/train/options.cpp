@@ -94,14 +94,17 @@ OptionGroup training_options(TrainOptions& options) {
       {
           real_option("epochs", "N", options.epochs, kUpToAMillion,
                       "Passes over the training samples; a fraction is allowed."),
-          elsewhere({"lr", "rate"},
-                    unset_means(format("%g, or less if virtual workers miss many of each other's "
-                                       "updates; %g with adam, adamw, lamb and rmsprop, %g with "
-                                       "rmsprop where virtual workers push updates",
-                                       kSgdRate, kAdamRate, kLateRate),
-                                real_option("learning-rate", "R", options.learning_rate,
-                                            kUpToAMillion, "Learning rate."))),
-          real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
+          elsewhere(
+              {"lr", "rate"},
+              unset_means(format("%g, or less if virtual workers miss many of each other's "
+                                 "updates; %g with adam, adamw, lamb, rmsprop and muon, %g with "
+                                 "rmsprop where virtual workers push updates",
+                                 kSgdRate, kAdamRate, kLateRate),
+                          real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
+                                      "Learning rate."))),
+          unset_means("0.9; 0.95 with muon",
+                      real_option("momentum", "M", options.momentum, {0, 1},
+                                  "sgd-momentum, muon: momentum of the gradient.")),
           flag_option("nesterov", options.nesterov, "sgd-momentum: Nesterov's momentum."),
           unset_means("0.9,0.999",
                       reals_option("betas", "B1,B2", options.betas, {0, 1},
@@ -125,7 +128,7 @@ OptionGroup training_options(TrainOptions& options) {
                   "Makes the update of each weight matrix smaller by this share in the "
                   "direction that its outputs agree on most: steadier where updates come late.")),
           elsewhere({"wd"},
-                    unset_means("0.01 with adamw and lamb, otherwise 0",
+                    unset_means("0.01 with adamw and lamb, 0.1 with muon, otherwise 0",
                                 real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
                                             "Weight decay: added to the gradient, or, with adamw "
                                             "and lamb, apart from it."))),

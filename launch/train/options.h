@@ -39,7 +39,7 @@ struct TrainOptions {
 
   double epochs = 1;
   std::optional<double> learning_rate;  // absent: usual_training(plan)
-  double momentum = 0.9;
+  std::optional<double> momentum;
   bool nesterov = false;
   std::vector<double> betas;            // two, or none: 0.9 and 0.999
   std::optional<double> nu;             // absent: 1

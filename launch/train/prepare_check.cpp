@@ -55,6 +55,10 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
                              users + ".");
   };
   useless(options.nesterov && !traits.momentum, "--nesterov", "sgd-momentum");
+  if (options.nesterov && traits.orthogonal) {
+    problems.add("--nesterov", "has no effect with optimizer " + optimizer.name +
+                                   " (it always has Nesterov's momentum). Leave it out.");
+  }
   useless(!options.betas.empty() && !traits.moments, "--betas", "adam, adamw or lamb");
   useless(options.nu.has_value() && !traits.moments, "--nu", "adam, adamw or lamb");
   useless(options.epsilon.has_value() && !traits.moments && !traits.alpha, "--epsilon",
@@ -67,7 +71,7 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
                                   " (predictions go along its state, which is not damped). Leave "
                                   "it out, or give --optimizer sgd.");
   }
-  if (options.nesterov && traits.momentum && options.momentum == 0) {
+  if (options.nesterov && traits.momentum && optimizer.momentum == 0) {
     problems.add("--nesterov",
                  "has no effect with --momentum 0 (there is no velocity to look along). Leave it "
                  "out, or give a --momentum above 0.");

@@ -107,7 +107,7 @@ OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan)
   OptimizerOptions optimizer{
       .name = plan.optimizer,
       .learning_rate = options.learning_rate.value_or(usual.rate),
-      .momentum = options.momentum,
+      .momentum = options.momentum.value_or(usual.momentum),
       .nesterov = options.nesterov,
       .weight_decay = options.weight_decay.value_or(traits.weight_decay),
       .vectors_decay = options.decay_of ? *options.decay_of == "all" : !traits.decoupled,

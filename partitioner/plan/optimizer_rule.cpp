@@ -25,6 +25,13 @@ const std::vector<OptimizerTraits>& optimizers() {
        .decoupled = true,
        .weight_decay = 0.01,
        .predicts_by_last_update = true},
+      {.name = "muon",
+       .slots = {"velocity"},
+       .momentum = true,
+       .orthogonal = true,
+       .decoupled = true,
+       .weight_decay = 0.1,
+       .predicts_by_last_update = true},
   };
   return rows;
 }

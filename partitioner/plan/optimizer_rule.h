@@ -14,6 +14,7 @@ struct OptimizerTraits {
   bool momentum = false;           // has a momentum, maybe Nesterov's
   bool moments = false;            // has betas and an epsilon
   bool alpha = false;              // has an alpha and an epsilon
+  bool orthogonal = false;         // directions of a matrix's change are made equally long
   // Weight decay is no part of the gradient. By default it leaves out parameters of one dimension.
   bool decoupled = false;
   double weight_decay = 0;  // the default
@@ -26,9 +27,9 @@ std::vector<std::string> optimizer_names();
 // UserError for an unknown one.
 const OptimizerTraits& optimizer_named(const std::string& name);
 
-// Floats of state per parameter: sgd 0, sgd-momentum and rmsprop 1, the others 2; one more where
-// weights are `predicted` and the optimizer keeps its last update for that. UserError on any other
-// name.
+// Floats of state per parameter: sgd 0, sgd-momentum, rmsprop and muon 1, the others 2; one more
+// where weights are `predicted` and the optimizer keeps its last update for that. UserError on any
+// other name.
 int optimizer_slots(const std::string& optimizer, bool predicted = false);
 
 }  // namespace hetpipe

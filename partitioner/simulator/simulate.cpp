@@ -105,7 +105,7 @@ Run play_continuous(const Plan& plan, const System& system, CostTable& costs,
   const Minibatch minibatches =
       request.minibatches ? *request.minibatches : (warm_up + steady + edge) * wave;
   const Minibatch waves = minibatches / wave;
-  window = {wave, minibatches};
+  window = {waves > 1 ? wave : 0, minibatches};  // of a run that is shorter than a round: all of it
   if (waves > warm_up + edge) window = {warm_up * wave, (waves - edge) * wave};
   return play(plan, system, costs, request, static_cast<int>(minibatches));
 }

@@ -32,8 +32,17 @@ Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream,
     slots_.emplace_back(device, stream, at(count_) * sizeof(float), MemoryKind::optimizer);
     if (count_ > 0) device.fill(stream, slots_.back().as<float>(), 0, count_);
   }
-  if (options_.name == "lamb") {
+  for (const Run& run : trained_) {
+    if (run.matrix.rows == 0) continue;
+    const std::pair sides{run.matrix.rows, run.matrix.columns};
+    if (!orthogonal_.contains(sides)) {
+      orthogonal_.try_emplace(sides, device, stream, sides.first, sides.second);
+    }
+  }
+  if (options_.name == "lamb" || traits_.orthogonal) {
     trust_ = Buffer(device, stream, 2 * sizeof(double), MemoryKind::workspace);
+    static constexpr double kOne = 1;  // for as long as the copy may take
+    device.copy(stream, trust_.data(), reinterpret_cast<const std::byte*>(&kOne), sizeof kOne);
   }
 }
 
@@ -41,13 +50,15 @@ void Optimizer::add_run(const OptimizedParameter& parameter, std::int64_t first)
   const Run own{.first = first,
                 .count = parameter.count,
                 .decays = parameter.decays && options_.weight_decay > 0,
-                .rate = parameter.rate};
+                .rate = parameter.rate,
+                .matrix = traits_.orthogonal ? parameter.matrix : DampedMatrix()};
   std::vector<Run>& runs = parameter.frozen ? frozen_ : trained_;
   const auto continues = [&](const Run& last) {
     if (last.first + last.count != first) return false;
     if (parameter.frozen) return true;
-    // LAMB takes each parameter's norm.
-    return options_.name != "lamb" && last.decays == own.decays && last.rate == own.rate;
+    // These take each parameter by itself.
+    return options_.name != "lamb" && !traits_.orthogonal && last.decays == own.decays &&
+           last.rate == own.rate;
   };
   if (!runs.empty() && continues(runs.back())) {
     runs.back().count += parameter.count;
@@ -123,6 +134,7 @@ void Optimizer::apply(const Run& run, Minibatch p, std::int64_t step, float* gra
   weights += run.first;
   const auto slot = [&](std::size_t i) { return slots_[i].as<float>() + run.first; };
   const double rate = learning_rate(p) * run.rate;
+  if (traits_.orthogonal) return apply_orthogonal(run, rate, g, weights);
   if (options_.name == "lamb") {
     device_.adam(stream_, g, slot(0), slot(1), g, weights, adam(run, 1), step, run.count);
     double* const squares = trust_.as<double>();
@@ -150,6 +162,28 @@ void Optimizer::apply(const Run& run, Minibatch p, std::int64_t step, float* gra
                .weight_decay = decay_of(run),
                .nesterov = traits_.momentum && options_.nesterov},
               run.count);
+}
+
+void Optimizer::apply_orthogonal(const Run& run, double rate, float* g, const float* weights) {
+  device_.sgd(stream_, g, slots_[0].as<float>() + run.first, g, weights,
+              {.rate = 1, .momentum = static_cast<float>(options_.momentum), .nesterov = true},
+              run.count);
+  const DampedMatrix& of = run.matrix;
+  const float length = orthogonal_scale(of.rows > 0 ? of.rows : run.count, of.columns);
+  const float by = static_cast<float>(rate) * length;
+  if (of.rows > 0) {
+    orthogonal_.at({of.rows, of.columns}).apply(g, by);
+  } else {
+    double* const squares = trust_.as<double>();
+    device_.sum_of_squares(stream_, squares + 1, g, run.count);
+    device_.scale_by_trust(stream_, g, squares, by, run.count);
+  }
+  if (!run.decays) return;
+  Buffer decay(device_, stream_, at(run.count) * sizeof(float), MemoryKind::workspace);
+  device_.copy(stream_, decay.data(), reinterpret_cast<const std::byte*>(weights), decay.bytes());
+  device_.scale(stream_, decay.as<float>(),
+                -(static_cast<float>(rate) * static_cast<float>(options_.weight_decay)), run.count);
+  device_.add(stream_, g, decay.as<float>(), run.count);
 }
 
 void Optimizer::prepare_to_look_ahead() { looks_ahead_ = true; }

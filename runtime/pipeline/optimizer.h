@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fields.h"
@@ -12,6 +14,7 @@
 #include "partitioner/plan/optimizer_rule.h"
 #include "runtime/pipeline/clipping.h"
 #include "runtime/pipeline/learning_rate.h"
+#include "runtime/pipeline/orthogonal.h"
 #include "runtime/pipeline/parameter_rules.h"
 
 namespace hetpipe {
@@ -19,7 +22,7 @@ namespace hetpipe {
 struct OptimizerOptions {
   std::string name = "sgd-momentum";  // of partitioner/plan/optimizer_rule.h
   double learning_rate = 0.01;
-  double momentum = 0.9;  // of sgd-momentum
+  double momentum = 0.9;  // of sgd-momentum, muon
   bool nesterov = false;  // of sgd-momentum
   double beta1 = 0.9;     // of adam, adamw, lamb
   double beta2 = 0.999;
@@ -66,7 +69,10 @@ class Optimizer {
   // decay, and whose norms LAMB takes: what the gradient was taken at, as far as they are still
   // there (PassWeights::at_update). LAMB (arXiv 1904.00962, algorithm 2) makes Adam's step with
   // decoupled decay as long, parameter by parameter, as its weights are, times the rate (norms of
-  // double sums in a fixed order: the same bits however the model is cut). `step`: of Adam, from 1,
+  // double sums in a fixed order: the same bits however the model is cut). Muon (torch.optim.Muon
+  // with adjust_lr_fn="match_rms_adamw") makes each matrix's g + momentum v orthogonal
+  // (Orthogonalizer), and each other parameter's a unit vector, times the rate and
+  // orthogonal_scale(); decay is AdamW's. `step`: of Adam, from 1,
   // counted since the training's start (WaveRules); numbers of minibatches do not say it. The
   // gradient is clipped first: by itself (stage), or by the factor that all stages have agreed on
   // (global, which cannot do without).
@@ -105,6 +111,7 @@ class Optimizer {
     std::int64_t first = 0, count = 0;
     bool decays = true;
     double rate = 1;
+    DampedMatrix matrix{};  // where its directions count
   };
   struct Matrix {  // that is damped
     std::int64_t first = 0;
@@ -113,6 +120,7 @@ class Optimizer {
   void add_run(const OptimizedParameter& parameter, std::int64_t first);
   void drop_frozen(Buffer& gradient);
   void apply(const Run& run, Minibatch p, std::int64_t step, float* gradient, const float* weights);
+  void apply_orthogonal(const Run& run, double rate, float* g, const float* weights);
   float decay_of(const Run& run) const;
   AdamOptions adam(const Run& run, double rate) const;
   void look_along_state(const Run& run, double rate, int steps, std::int64_t updates,
@@ -128,7 +136,8 @@ class Optimizer {
   std::vector<Buffer> slots_;
   bool looks_ahead_ = false;
   Buffer last_update_;  // where the state does not say the direction
-  Buffer trust_;        // of LAMB: squares of a parameter, and of its update
+  Buffer trust_;        // of LAMB: squares of a parameter, and of its update; of muon: of a vector
+  std::map<std::pair<std::int64_t, std::int64_t>, Orthogonalizer> orthogonal_;  // by its sides
   EntrySquares squares_;
 };
 

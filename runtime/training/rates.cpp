@@ -27,6 +27,7 @@ UsualTraining usual_training(const Plan& plan) {
             .for_late_updates = true};
   }
   const OptimizerTraits& optimizer = optimizer_named(plan.optimizer);
+  if (optimizer.orthogonal) return {.rate = kAdamRate, .momentum = 0.95};
   if (optimizer.moments || optimizer.alpha) return {.rate = kAdamRate};
   if (plan.optimizer != "sgd-momentum" || !traits(system.sync).waves()) return {};
   // Between rounds a virtual worker trains by itself.

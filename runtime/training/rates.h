@@ -36,6 +36,7 @@ constexpr double kLateRate = 0.0025;
 struct UsualTraining {
   double rate = kSgdRate;
   int unseen_updates = 1;  // that may be pending without seeing each other, its own among them
+  double momentum = 0.9;   // of sgd-momentum, muon
   double alpha = 0.99;     // of rmsprop
   double damping = 0;
   std::string schedule = "constant";  // of the rate
@@ -46,7 +47,7 @@ struct UsualTraining {
 // Where updates come late (updates_come_late), their usual optimizer has what was found to lose
 // least there (docs/training.md, "Where updates come late").
 //
-// Otherwise the rate is kAdamRate with adam, adamw, lamb and rmsprop, else kSgdRate. With
+// Otherwise the rate is kAdamRate with adam, adamw, lamb, rmsprop and muon, else kSgdRate. With
 // sgd-momentum under WSP and ASP every virtual worker adds its own updates, and adds them late: N
 // virtual workers that keep pace (D = 0) have up to U = Nm + (N - 1)(2 Nm - 1) minibatches' updates
 // pending that do not see each other. Above U = 5 the rate is multiplied by (5 / U)^1.5 (to two

@@ -37,6 +37,7 @@ struct Playing {
   double ema = 0;
   int distance = 0;
   std::string push_precision = "fp32";
+  int round = 1;  // more: sync = "outer"
   int minibatch() const { return kMicroBatch * micro_batches; }
 };
 
@@ -109,6 +110,8 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   training.ema = run.ema;
   training.distance = run.distance;
   training.push_precision = run.push_precision;
+  training.round = run.round;
+  if (run.round > 1) training.sync = "outer";
   const Bench bench(training);
   const TrainJob job = bench.job_of();
 
@@ -209,6 +212,14 @@ TEST(HeldPushes, PeakMemoryIsTheLedgers) {
       }
     }
   }
+}
+
+// A round of two waves takes no more than a wave.
+TEST(HeldPushes, PeakMemoryOfRoundsIsTheLedgers) {
+  Playing run{"hetpipe", "", "", 4, 1};
+  run.distance = 1;
+  run.round = 2;
+  expect_the_ledgers_peak(measure(run, "offload"), 0.85);
 }
 
 // The first stage is ahead of the last one by its minibatches in flight, and so are the weights

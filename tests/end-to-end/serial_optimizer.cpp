@@ -51,7 +51,8 @@ SerialSteps::SerialSteps(SerialOptimizer optimizer, const ParameterLayout& layou
 
 SerialSteps::SerialSteps(SerialOptimizer optimizer, std::size_t count)
     : optimizer_(std::move(optimizer)), parameters_{{0, count, optimizer_.weight_decay, 1}} {
-  ensure(has("sgd") || has("sgd-momentum") || has("rmsprop") || has_moments(), "a known optimizer");
+  ensure(has("sgd") || has("sgd-momentum") || has("rmsprop") || has("muon") || has_moments(),
+         "a known optimizer");
   slots_.assign(has("sgd") ? 0 : has_moments() ? 2 : 1, Floats(count));
 }
 
@@ -86,6 +87,7 @@ Floats SerialSteps::delta(const Floats& gradient, const Floats& weights, std::in
 void SerialSteps::step_of(const Parameter& of, const Floats& gradient, const Floats& weights,
                           float rate, const Adam& factors, Floats& result) {
   const SerialOptimizer& o = optimizer_;
+  if (has("muon")) return muon(of, gradient, weights, rate, result);
   for (std::size_t i = of.first; i < of.first + of.count; ++i) {
     const bool decoupled = has("adamw") || has("lamb");
     const float g = decoupled ? gradient[i] : gradient[i] + of.decay * weights[i];
@@ -111,6 +113,80 @@ void SerialSteps::step_of(const Parameter& of, const Floats& gradient, const Flo
       }
       result[i] = decoupled ? -(change + (rate * of.decay) * weights[i]) : -change;
     }
+  }
+}
+
+namespace {
+
+// The nearest float of a sum of products, times a factor.
+template <class Left, class Right>
+float product(std::size_t terms, float factor, const Left& left, const Right& right) {
+  double sum = 0;
+  for (std::size_t t = 0; t < terms; ++t) {
+    sum += static_cast<double>(left(t)) * static_cast<double>(right(t));
+  }
+  return static_cast<float>(static_cast<double>(factor) * sum);
+}
+
+void scale(Floats& values, float factor) {
+  for (float& value : values) value *= factor;
+}
+
+float over_norm(const Floats& values, float rate) {
+  const double squares = squares_of(values, 0, values.size());
+  return squares > 0 ? static_cast<float>(double{rate} * (1 / std::sqrt(squares))) : rate;
+}
+
+}  // namespace
+
+void SerialSteps::muon(const Parameter& of, const Floats& gradient, const Floats& weights,
+                       float rate, Floats& result) {
+  const float mu = optimizer_.momentum;
+  Floats d(of.count);
+  for (std::size_t i = 0; i < of.count; ++i) {
+    float& v = slots_[0][of.first + i];
+    const float g = gradient[of.first + i];
+    v = mu * v + g;
+    d[i] = -(g + mu * v);
+  }
+  const bool matrix = of.rows > 1 && of.columns > 1;
+  const std::size_t longer = matrix ? std::max(of.rows, of.columns) : of.count;
+  const float length = static_cast<float>(0.2 * std::sqrt(static_cast<double>(longer)));
+  if (!matrix) {
+    scale(d, over_norm(d, rate * length));
+  } else {
+    const float a = 3.4445f, b = -4.7750f, c = 2.0315f;
+    const std::size_t m = std::min(of.rows, of.columns), n = longer;
+    const auto x = [&](std::size_t i, std::size_t k) -> float& {
+      return of.rows > of.columns ? d[k * m + i] : d[i * n + k];
+    };
+    scale(d, over_norm(d, 1));
+    for (int step = 0; step < 5; ++step) {
+      Floats gram(m * m), q(m * m), moved(m * n);
+      for (std::size_t i = 0; i < m * m; ++i) {
+        gram[i] = product(
+            n, 1, [&](std::size_t k) { return x(i / m, k); },
+            [&](std::size_t k) { return x(i % m, k); });
+      }
+      for (std::size_t i = 0; i < m * m; ++i) {
+        q[i] = product(
+                   m, c / b, [&](std::size_t t) { return gram[i / m * m + t]; },
+                   [&](std::size_t t) { return gram[t * m + i % m]; }) +
+               gram[i];
+      }
+      for (std::size_t i = 0; i < m * n; ++i) {
+        moved[i] = product(
+            m, b, [&](std::size_t t) { return q[i / n * m + t]; },
+            [&](std::size_t t) { return x(t, i % n); });
+      }
+      scale(d, a);
+      for (std::size_t i = 0; i < m * n; ++i) x(i / n, i % n) += moved[i];
+    }
+    scale(d, rate * length);
+  }
+  for (std::size_t i = 0; i < of.count; ++i) {
+    const float decayed = weights[of.first + i] * -(rate * of.decay);
+    result[of.first + i] = of.decay > 0 ? d[i] + decayed : d[i];
   }
 }
 
@@ -177,7 +253,7 @@ Floats SerialSteps::predicted(const Floats& weights, int ahead, Minibatch p) con
   for (const Parameter& of : parameters_) {
     const auto f = static_cast<float>(ahead * (optimizer_.rate_at(p) * of.factor));
     for (std::size_t i = of.first; i < of.first + of.count; ++i) {
-      if (has("sgd") || has("rmsprop") || has("lamb")) {
+      if (has("sgd") || has("rmsprop") || has("lamb") || has("muon")) {
         result[i] = weights[i] + static_cast<float>(ahead) * newest_[i];
       } else if (has("sgd-momentum")) {
         result[i] = weights[i] - f * slots_[0][i];

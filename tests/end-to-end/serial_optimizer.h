@@ -16,7 +16,7 @@ namespace hetpipe {
 using Floats = std::vector<float>;
 
 struct SerialOptimizer {
-  std::string name = "sgd-momentum";  // sgd, sgd-momentum, rmsprop, adam, adamw, lamb
+  std::string name = "sgd-momentum";  // sgd, sgd-momentum, rmsprop, adam, adamw, lamb, muon
   float rate = 0.01f;
   float momentum = 0.9f;  // of sgd-momentum
   float weight_decay = 0;
@@ -54,6 +54,11 @@ class SerialSteps {
   //   adam          m = b1 m + (1-b1) g';  v = b2 v + (1-b2) g'^2;
   //                 delta = -(rate (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon))
   //   adamw         m, v of g;  delta = -(the same + rate decay w)
+  //   muon          v = momentum v + g;  d = -(g + momentum v);  delta = d's directions, all as
+  //   long
+  //                 (five steps X = a X + (b A + c A^2) X with A = X X^T from d / |d|, X no higher
+  //                 than wide), or d / |d| where it is no matrix, times rate 0.2 sqrt(longer side);
+  //                 less (rate decay) w
   // Of a matrix d, damped: y = the sums over inputs, x = d^T y over its norm, z = d x,
   // d = d - (damping z) x^T. Sums along rows by 32 lanes, down columns by blocks of 64 rows.
   //   lamb          m, v of g;  u = adamw's at rate 1;  delta = -(u (rate |w| / |u|)), and
@@ -88,6 +93,8 @@ class SerialSteps {
   float direction(const Adam& factors, float rate, std::size_t i) const;
   void step_of(const Parameter& of, const Floats& gradient, const Floats& weights, float rate,
                const Adam& factors, Floats& result);
+  void muon(const Parameter& of, const Floats& gradient, const Floats& weights, float rate,
+            Floats& result);
   void damp(const Parameter& of, Floats& result) const;
   static void trust(const Parameter& of, const Floats& weights, float rate, Floats& result);
 
