@@ -275,7 +275,8 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise(format("%g", kOuterRate)),
                       real_option("outer-rate", "F", options.outer_rate, kOuterRates,
                                   "Of --sync outer: rate of the servers' step after a round.")),
-          unset_means(otherwise(format("%g", kOuterMomentum)),
+          unset_means(otherwise(format("%g with D = 0, else %g", usual_outer_momentum(0),
+                                       usual_outer_momentum(1))),
                       real_option("outer-momentum", "F", options.outer_momentum, kOuterMomenta,
                                   "Of --sync outer: its Nesterov momentum.")),
           unset_means(otherwise("nodes without devices, or the first node"),
@@ -380,7 +381,7 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   if (options.push_precision) request.push_precision = *options.push_precision;
   request.round = options.round;
   request.outer_rate = options.outer_rate.value_or(request.outer_rate);
-  request.outer_momentum = options.outer_momentum.value_or(request.outer_momentum);
+  request.outer_momentum = options.outer_momentum;
   return request;
 }
 

@@ -130,9 +130,9 @@ OptionGroup training_options(TrainOptions& options) {
           elsewhere({"wd"},
                     unset_means("0.01 with adamw and lamb, 0.1 with muon, otherwise 0",
                                 real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
-                                            "Weight decay: added to the gradient, or, with adamw "
-                                            "and lamb, apart from it."))),
-          unset_means("matrices with adamw and lamb, otherwise all",
+                                            "Weight decay: added to the gradient, or, with "
+                                            "adamw, lamb and muon, apart from it."))),
+          unset_means("matrices with adamw, lamb and muon, otherwise all",
                       choice_option("decay-of", options.decay_of, {"matrices", "all"},
                                     "What decays: parameters of two dimensions or more, so no "
                                     "biases and no norms (matrices), or all parameters.")),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/plan/lateness.h"
 
+#include <algorithm>
+
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
@@ -21,9 +23,11 @@ double unseen_samples(const Plan& plan) {
   }
   if (!traits(system.sync).waves() || !plan.server) return round * in_flight;
   const double own = round / static_cast<double>(plan.virtual_workers.size());
-  const int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
+  int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
+  if (traits(system.sync).rounds) distance = std::max(distance, 1);
   return own * in_flight +
-         (round - own) * (1 + 1.5 * (in_flight - 1) + kOfBound * distance * in_flight);
+         (round - own) * (1 + 1.5 * (in_flight - 1) +
+                          kOfBound * distance * static_cast<double>(plan.wave_length()));
 }
 
 double samples_factor(const Plan& plan, double critical_batch) {

@@ -12,7 +12,9 @@ namespace hetpipe {
 // * all-reduced and never flushed: N Nm b, all of them see what is Nm minibatches old;
 // * waves (docs/wsp.md): Nm b of one's own. Of each other virtual worker b beside it, and on the
 //   way 1.5 (Nm - 1) b (of Nm - 1 to 2 Nm - 2), and D Nm b / 8 where a pull returns exactly the
-//   label of D waves ago.
+//   label of D waves ago;
+// * rounds: likewise, of a round's length, and at least with D = 1 (one training,
+//   benchmarks/results/2026-11-26-outer.md).
 double unseen_samples(const Plan& plan);
 
 // Samples until an accuracy, by those of a training whose minibatches are small and see every

@@ -196,11 +196,13 @@ class PlanFile {
         word(reader, "push_precision", {"fp32", "bf16"}).value_or(server.push_precision);
     server.round = to_int(reader.integer("round", kRound), server.round);
     server.outer_rate = reader.real("outer_rate", kOuterRates).value_or(server.outer_rate);
-    server.outer_momentum = reader.real("outer_momentum", kDecay).value_or(server.outer_momentum);
+    const auto momentum = reader.real("outer_momentum", kDecay);
+    server.outer_momentum = momentum.value_or(server.outer_momentum);
     reader.done();
     if (problems_.empty() && traits(composition(plan_).sync).rounds) {
       if (!scale) server.scale = "mean";
       if (!server.pull) server.pull = "bound";
+      if (!momentum) server.outer_momentum = usual_outer_momentum(server.clock_distance);
     }
     plan_.server = std::move(server);
   }

@@ -88,6 +88,10 @@ std::string usual_pull(const System& system, int clock_distance) {
   return traits(system.sync).rounds ? "bound" : PlanServer::usual_pull(clock_distance);
 }
 
+double usual_outer_momentum(int clock_distance) {
+  return clock_distance == 0 ? kOuterMomentum : 0.5;
+}
+
 std::string why_senseless(const System& system) {
   const ScheduleTraits& schedule = traits(system.schedule);
   const WeightTraits& weights = traits(system.weights);

@@ -48,6 +48,8 @@ std::string usual_scale(const System& system, const std::string& optimizer);
 // Rounds travel while the next one is computed, and every label means the same rounds in every run.
 int usual_clock_distance(const System& system);
 std::string usual_pull(const System& system, int clock_distance);
+// Of the servers' steps: less where rounds arrive late, which then oscillate (docs/outer.md).
+double usual_outer_momentum(int clock_distance);
 
 // Why these choices make no sense together, or an empty text: a flush leaves one version of the
 // weights; a B of a whole minibatch runs with the newest ones; a prediction is shared where

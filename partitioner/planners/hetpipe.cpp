@@ -188,6 +188,7 @@ class Planner {
     // How long a round is, and so what exchanges cost, is decided for the finished plan.
     SimulationRequest how;
     how.exchanges = request_.round || !traits(system_.sync).rounds;
+    if (!how.exchanges) plan.server->round = 1;
     const Simulation simulation = simulate(plan, request_.cluster, request_.profile, how);
     prediction.throughput = simulation.throughput;
     plan.predicted = std::move(prediction);

@@ -209,6 +209,7 @@ void lengthen_rounds(const PlanRequest& request, Plan& plan) {
   SimulationRequest apart;
   apart.exchanges = apart.ledgers = false;
   const double most = simulate(plan, request.cluster, request.profile, apart).throughput;
+  plan.server->round = kLeastRound;
   predict(request, plan);
   while (plan.predicted->throughput < (1 - kExchanges) * most &&
          2 * plan.server->round <= kMostRound) {
@@ -295,7 +296,8 @@ PlanServer server_of(const PlanRequest& request) {
   if (traits(system.sync).rounds) {
     server.round = request.round.value_or(kLeastRound);
     server.outer_rate = request.outer_rate;
-    server.outer_momentum = request.outer_momentum;
+    server.outer_momentum =
+        request.outer_momentum.value_or(usual_outer_momentum(server.clock_distance));
   }
   return server;
 }

@@ -70,7 +70,7 @@ struct PlanRequest {
   std::string push_precision = PlanServer{}.push_precision;
   std::optional<int> round;  // absent: doubled until exchanges cost nothing (sync = "outer")
   double outer_rate = kOuterRate;
-  double outer_momentum = kOuterMomentum;
+  std::optional<double> outer_momentum;  // absent: usual_outer_momentum
   PlanObjective objective = PlanObjective::throughput;
   double critical_batch = kCriticalBatch;
 

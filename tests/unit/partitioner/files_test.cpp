@@ -357,7 +357,8 @@ TEST(PlanFile, RoundsHaveTheirOwnDefaults) {
   EXPECT_EQ(p.server->scale, "mean");
   EXPECT_EQ(p.server->round, 1);
   EXPECT_EQ(p.server->outer_rate, 0.7);
-  EXPECT_EQ(p.server->outer_momentum, 0.9);
+  EXPECT_EQ(p.server->clock_distance, 4);
+  EXPECT_EQ(p.server->outer_momentum, 0.5);
   EXPECT_EQ(p.wave_length(), 3);
   p.server->round = 8;
   p.server->outer_rate = 0.5;

@@ -36,6 +36,10 @@ TEST(Lateness, ByHand) {
   plan.virtual_workers[0].minibatch = 96;
   EXPECT_EQ(unseen_samples(plan), 32 + 96);
   EXPECT_EQ(samples_factor(plan, 64), 3);
+  plan = plan_of("hetpipe", 2, 1);
+  plan.sync = "outer";
+  plan.server->round = 64;
+  EXPECT_EQ(unseen_samples(plan), (1 + 1 + 64 / 8) * 32);
 }
 
 // The mean over a wave of what the rules of waves say (docs/wsp.md): minibatch p of one virtual

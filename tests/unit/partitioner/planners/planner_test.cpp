@@ -147,6 +147,7 @@ TEST(Planner, RoundsHideTheirExchanges) {
     EXPECT_EQ(server.clock_distance, 1);
     EXPECT_EQ(server.pull, "bound");
     EXPECT_EQ(server.scale, "mean");
+    EXPECT_EQ(server.outer_momentum, 0.5);
     EXPECT_GT(server.round, 8);
     EXPECT_EQ(parse_plan(to_toml(plan), "plan.toml"), plan);
     const double throughput = simulate(plan, pool, request.profile).throughput;
