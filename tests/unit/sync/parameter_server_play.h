@@ -306,7 +306,7 @@ class Play {
     };
     const Minibatch end = rules.end[at(vw)];
     const auto has_gate = [&](Wave wave) {
-      return wave > rules.first_wave && (wave + 1) * rules.in_flight - 1 < end;
+      return wave > rules.first_wave && rules.gate_of(wave) < end;
     };
     for (Wave wave = rules.first_wave; wave < rules.end_wave(VirtualWorkerId{vw}); ++wave) {
       dawdle();
