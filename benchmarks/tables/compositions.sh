@@ -59,7 +59,7 @@ run_compositions() {
       fi
       [ -f "$file" ] || continue
       for way in $ways; do
-        sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = .*/scale = \"$([[ $name == *+outer ]] && echo mean || { [ "${way%=*}" = rmsprop ] && echo root || echo sum; })\"/" \
+        sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = \"\(sum\|root\)\"/scale = \"$([ "${way%=*}" = rmsprop ] && echo root || echo sum)\"/" \
           "$file" > "$plans/$name@${way/=/@}.toml"
         take "$name@${way/=/@}"
       done

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "runtime/sync/outer_step.h"
 #include "tests/end-to-end/training.h"
 
 // Rounds of waves and a step of the servers after each (sync = "outer") reach the serial program's
@@ -95,14 +96,21 @@ TEST(Outer, ResumesFromACheckpoint) {
   expect_same(bench.train(from), bench.serial(from), bench.model());
 }
 
+// The servers' and the serial program's, by hand.
 TEST(Outer, StepIsNesterovs) {
-  SerialOuter outer{.rate = 0.5f, .momentum = 0.5f};
-  std::vector<float> weights{3};
-  outer.step({1}, weights);  // velocity -2
-  EXPECT_EQ(weights[0], 1 + 0.5f * (2 + 0.5f * 2));
-  std::vector<float> next{weights[0] - 1};
-  outer.step(weights, next);  // velocity -1 + 1
-  EXPECT_EQ(next[0], weights[0] - 0.5f * (1 + 0.5f * 0));
+  SerialOuter serial{.rate = 0.5f, .momentum = 0.5f};
+  const OuterStep servers{.rate = 0.5f, .momentum = 0.5f};
+  std::vector<float> momentum{0};
+  std::vector<float> before{1};
+  // Summed weights 2 higher, velocity 2; then 1 lower, velocity 0.5 * 2 - 1 = 0.
+  for (const auto& [change, expected] : {std::pair(2.0f, 2 + 0.5f * 2), {-1.0f, -1 + 0.5f * 0}}) {
+    std::vector<float> one{before[0] + change}, other = one;
+    serial.step(before, one);
+    step_towards(servers, before, other, momentum);
+    EXPECT_EQ(one[0], before[0] + 0.5f * expected);
+    EXPECT_EQ(other, one);
+    before = one;
+  }
 }
 
 }  // namespace outer_test
