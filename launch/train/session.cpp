@@ -51,6 +51,8 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
   for (const std::string& note : prepared.notes) log.line(note);
   const std::string shared = shared_cores(facts, roles, job);
   if (!shared.empty()) log.warning(shared);
+  const std::string links = links_without_time(job, roles);
+  if (!links.empty()) log.warning(links);
   if (launcher_recovers()) log.warning(kRecoversText);
   if (!prepared.table.empty()) log.line(prepared.table);
   if (!call.recipe.empty()) log.line(call.recipe);

@@ -92,6 +92,29 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
   return join(texts, "; ") + " (each device runs slower than it would alone)";
 }
 
+std::string links_without_time(const TrainJob& job, const Roles& roles) {
+  if (!job.emulates()) return {};
+  bool any = false;
+  std::set<std::string> keys;
+  const auto seat = [](const Role& role) {
+    return role.worker ? role.worker->device : DeviceName{role.node, -1};
+  };
+  for (const Role& a : roles.of_rank) {
+    any |= a.worker && job.cluster->kind_of(a.worker->device).emulate.has_value();
+    for (const Role& b : roles.of_rank) {
+      if (&a == &b || job.cluster->link(seat(a), seat(b)).emulate) continue;
+      keys.insert(seat(a).node == seat(b).node ? "[link.intra_node]" : "[link.inter_node]");
+    }
+  }
+  if (!any || keys.empty()) return {};
+  const std::vector<std::string> sorted(keys.begin(), keys.end());
+  const std::string all = join(sorted, " and ");
+  return "devices are emulated and " + all +
+         " of the cluster file not (messages take this machine's time, predictions count the "
+         "file's). Add emulate = true to " +
+         all + " to rehearse links too.";
+}
+
 std::string launch_lines(const TrainJob& job, const std::string& command) {
   // Without a cluster file the hosts are not known, and with a simulated clock they do not matter:
   // the lines are those of one machine.

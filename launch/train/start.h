@@ -24,6 +24,9 @@ Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts,
 std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles,
                          const TrainJob& job);
 
+// A warning if workers are emulated and a link between ranks is not; else empty.
+std::string links_without_time(const TrainJob& job, const Roles& roles);
+
 // The lines that start this job.
 std::string launch_lines(const TrainJob& job, const std::string& command);
 

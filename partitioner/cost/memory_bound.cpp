@@ -74,8 +74,11 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
   }
   if (rule.server) {
     const int snapshot = rule.in_flight - held.minibatches >= 2 ? 1 : 0;
-    const int pushed = 1 + rule.clock_distance;
-    versions.wave_updates = 1 + snapshot + (rule.halves_pushes ? 0 : pushed);
+    // The snapshot that is on its way, and a sum beside the D that are kept. A sum that is still
+    // growing is of floats; where a label is requested ahead, it grows beside that.
+    const int growing = rule.halves_pushes && rule.requests_ahead ? 1 : 0;
+    const int pushed = 1 - growing + rule.clock_distance;
+    versions.wave_updates = 1 + growing + snapshot + (rule.halves_pushes ? 0 : pushed);
     versions.pushed_halves = rule.halves_pushes ? pushed : 0;
   }
   // One more that comes ahead of its minibatch.

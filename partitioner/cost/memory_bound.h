@@ -30,8 +30,9 @@ struct MemoryRule {
   // Where weights are predicted, the passes of this stage that look ahead at all.
   bool forward_ahead = true;
   bool backward_ahead = true;
-  bool average = false;        // of the weights, is kept here
-  bool halves_pushes = false;  // PlanServer::halves_pushes
+  bool average = false;         // of the weights, is kept here
+  bool halves_pushes = false;   // PlanServer::halves_pushes
+  bool requests_ahead = false;  // a label, a wave before its gate: pull = "bound", D > 0
 };
 
 // A stage on a device; several of one device: its chunks.

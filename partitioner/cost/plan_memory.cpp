@@ -89,6 +89,7 @@ MemoryRule memory_rule(const Plan& plan) {
   // Without a bound a server adds each push as it comes, so that the next pull holds it.
   const bool bounded = rule.server && traits(system.sync).bounded;
   rule.clock_distance = bounded ? plan.server->clock_distance : 0;
+  rule.requests_ahead = rule.clock_distance > 0 && !plan.server->pulls_newest();
   rule.halves_pushes = rule.server && plan.server->halves_pushes();
   const ScheduleTraits& schedule = traits(system.schedule);
   const bool takes_all =

@@ -228,15 +228,8 @@ class Planner {
 
 Plan plan_hetpipe(const PlanRequest& request) {
   check_request(request);
-  const System system = composition(request);
-  if (!traits(system.schedule).chooses_in_flight) {
-    const auto those = [](const ScheduleTraits& row) { return row.chooses_in_flight; };
-    throw UserError("--schedule", "'" + std::string(to_string(system.schedule)) +
-                                      "' (HetPipe's planner is for pipelines that are never "
-                                      "flushed: " +
-                                      join(names_where(kScheduleRules, those), ", ") +
-                                      "). Leave --policy out.");
-  }
+  ensure(traits(composition(request).schedule).chooses_in_flight,
+         "HetPipe's planner is for pipelines that are never flushed");
   return Planner(request).best_of_policies();
 }
 

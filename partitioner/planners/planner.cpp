@@ -179,7 +179,8 @@ PlannerRule planner_of(const PlanRequest& request) {
   const System system = composition(request);
   if (allocates(request)) return PlannerRule::hetpipe;
   if (request.policy) return PlannerRule::search;
-  if (system.planner == PlannerRule::hetpipe && !a_policy_can_cut(request)) {
+  if (system.planner == PlannerRule::hetpipe &&
+      (!traits(system.schedule).chooses_in_flight || !a_policy_can_cut(request))) {
     return PlannerRule::search;
   }
   return system.planner;

@@ -30,7 +30,13 @@ struct Window {
 struct Run {
   PlanJob job;
   EngineTimes times;
+  Minibatch wave = 1;    // minibatches of one
+  bool bounded = false;  // nobody is more than D waves ahead
 
+  double completed(Label label) const {
+    const int signal = job.complete[static_cast<std::size_t>(label)];
+    return signal < 0 ? 0 : times.fired[static_cast<std::size_t>(signal)];
+  }
   double at(const std::vector<std::int64_t>& marks, std::size_t process, Minibatch p) const {
     const std::size_t mark = process * static_cast<std::size_t>(job.minibatches);
     return times.end[static_cast<std::size_t>(marks[mark + static_cast<std::size_t>(p)])];
@@ -41,6 +47,8 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
          int minibatches) {
   check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
   Run run;
+  run.wave = request.exchanges ? plan.wave_length() : plan.in_flight;
+  run.bounded = traits(system.sync).bounded;
   run.job =
       build_plan_job(plan, system, costs, minibatches,
                      request.keep_events ? KeepActions::yes : KeepActions::no, request.exchanges);
@@ -89,8 +97,8 @@ Run play_flush(const Plan& plan, const System& system, CostTable& costs,
   }
 }
 
-// The edges of a continuous run are left out: waves that fill or drain the pipeline, and those that
-// a faster virtual worker may be ahead.
+// The edges of a run are left out: waves that fill or drain the pipeline, and those that a faster
+// virtual worker may be ahead.
 Run play_continuous(const Plan& plan, const System& system, CostTable& costs,
                     const SimulationRequest& request, Window& window) {
   const Minibatch wave = request.exchanges ? plan.wave_length() : plan.in_flight;
@@ -142,8 +150,32 @@ double wire_seconds(const Run& run, std::size_t op_index, double from, const Mom
   return 0;
 }
 
-// What a device does between two moments.
-SimulatedStage looked_at(const Run& run, std::size_t index, const Moments& window) {
+// How much later a label is complete than the work that it holds is done.
+double lag_of(const Run& run, Label label) {
+  double done = 0;
+  for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
+    done = std::max(done, run.at(run.job.computed, p, label * run.wave - 1));
+  }
+  return run.completed(label) - done;
+}
+
+// How much longer a wave takes once virtual workers are as far ahead as D lets them be. As long as
+// they are not, labels lag more with every wave if the links cannot keep up. Small changes are
+// those of a pattern that takes several waves to repeat.
+double stretched(const Run& run, const Window& window, double wave_seconds) {
+  constexpr double kPattern = 0.01;
+  if (!run.bounded || run.job.complete.empty()) return 1;
+  const Label first = window.begin / run.wave + 1;
+  const Label last = std::min<Label>(window.end / run.wave, std::ssize(run.job.complete) - 2);
+  if (last <= first) return 1;
+  const double grown = lag_of(run, last) - lag_of(run, first);
+  const double more = grown / static_cast<double>(last - first) / wave_seconds;
+  return more > kPattern ? 1 + more : 1;
+}
+
+// What a device does between two moments. `stretch`: so much longer all of it takes, by waits for
+// what is on the wire.
+SimulatedStage looked_at(const Run& run, std::size_t index, const Moments& window, double stretch) {
   const PlanProcess& process = run.job.processes[index];
   SimulatedStage row;
   row.virtual_worker = process.virtual_worker;
@@ -161,7 +193,8 @@ SimulatedStage looked_at(const Run& run, std::size_t index, const Moments& windo
     if (job.ops[i].kind == OpKind::compute) row.busy_seconds += window.of(from, to);
     wire += wire_seconds(run, i, from, window);
   }
-  const double seconds = window.end - window.start;
+  const double seconds = stretch * (window.end - window.start);
+  wire += seconds - (window.end - window.start);
   row.busy = row.busy_seconds / seconds;
   row.communication = wire / seconds;
   row.bubble = std::max(0.0, 1 - row.busy - row.communication);
@@ -198,8 +231,8 @@ std::vector<SimulatedEvent> events_of(const Run& run) {
 
 std::vector<double> completed(const Run& run) {
   std::vector<double> times;
-  for (const int signal : run.job.complete) {
-    times.push_back(signal < 0 ? 0 : run.times.fired[static_cast<std::size_t>(signal)]);
+  for (Label label = 0; label < std::ssize(run.job.complete); ++label) {
+    times.push_back(run.completed(label));
   }
   return times;
 }
@@ -230,6 +263,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   double start = 0;
   double end = 0;
   double alone = 0;  // samples/s where virtual workers go each at its own pace
+  double stretch = 1;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     const PlanProcess& process = run.job.processes[p];
     if (process.position > 0 || process.replica > 0) continue;
@@ -249,6 +283,10 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     result.iteration_seconds = result.global_batch / alone;
   } else {
     result.iteration_seconds = (end - start) / minibatches;
+    const bool asked = request.minibatches || request.jitter > 0;
+    const double wave = result.iteration_seconds * static_cast<double>(run.wave);
+    if (!asked) stretch = stretched(run, window, wave);
+    result.iteration_seconds *= stretch;
     result.throughput = result.global_batch / result.iteration_seconds;
   }
   result.bytes_between_nodes = run.job.sync_bytes_between_nodes;
@@ -260,7 +298,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
       start = window.begin == 0 ? 0 : run.at(marks, p, window.begin - 1);
       end = run.at(marks, p, window.end - 1);
     }
-    result.stages.push_back(looked_at(run, p, {start, end}));
+    result.stages.push_back(looked_at(run, p, {start, end}, stretch));
   }
   if (!request.keep_events) return result;
   result.events = events_of(run);
@@ -322,7 +360,9 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
   check(plan, system, request);
   CostTable costs(cluster, profile);
   Window window;
-  const bool by_minibatch = traits(system.schedule).has_flush && !traits(system.sync).rounds;
+  // Where virtual workers may be ahead, minibatches can be even for a while and are not later.
+  const bool ahead = traits(system.sync).rounds || (plan.server && plan.server->clock_distance > 0);
+  const bool by_minibatch = traits(system.schedule).has_flush && !ahead;
   const Run run = by_minibatch ? play_flush(plan, system, costs, request, window)
                                : play_continuous(plan, system, costs, request, window);
   Simulation result = measure(run, window, plan, system, request);

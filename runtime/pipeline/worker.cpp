@@ -305,11 +305,15 @@ void Worker::push(const Action& action) {
   ++report_.pushes;
   synchronizer_.push(wave, std::move(sum), statistics_.of_wave(wave));
   end_wave(p);
-  const Wave next_gate = wave + 1;
-  if (rules_.pull == PullRule::bound &&
-      rules_.gate_of(next_gate) < rules_.end[at(setup_.place.virtual_worker.value)]) {
-    synchronizer_.prefetch(next_gate, rules_.bound_label(next_gate));
-  }
+  prefetch(wave + 1);
+}
+
+// For its gate, once, unless the run ends before it.
+void Worker::prefetch(Wave gate) {
+  if (rules_.pull != PullRule::bound || gate <= requested_gate_) return;
+  if (rules_.gate_of(gate) >= rules_.end[at(setup_.place.virtual_worker.value)]) return;
+  requested_gate_ = gate;
+  synchronizer_.prefetch(gate, rules_.bound_label(gate));
 }
 
 // The first stage asks at the gate; to the others the label came with the activation, if they
@@ -330,6 +334,8 @@ void Worker::pull(Minibatch p) {
   evaluated_.reset();
   weights_.rebase(gate, label, std::move(snapshot.weights));
   label_ = label;
+  // The label of the next gate holds no wave that is still to be pushed here.
+  if (rules_.distance > 0) prefetch(gate + 1);
   const std::int64_t now = now_ns();
   const double waited = seconds_between(start, now);
   pace_.answered(waited, now);

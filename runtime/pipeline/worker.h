@@ -94,6 +94,7 @@ class Worker {
   void update(const Action& action);
   void take_out_scale(Minibatch p);
   bool overflowed(Minibatch p, const StageSquares::ByStage& squares_of_stages);
+  void prefetch(Wave gate);
   void pull(Minibatch p);
   void evaluate(Minibatch p);
   void end_wave(Minibatch p);
@@ -153,6 +154,7 @@ class Worker {
   Label label_;                               // of the weights in use
   Label announced_label_ = 0;                 // that came with the newest activation
   Label evaluated_label_ = 0;                 // newest
+  Wave requested_gate_ = 0;                   // whose label was requested ahead
 };
 
 }  // namespace hetpipe

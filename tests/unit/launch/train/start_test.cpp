@@ -102,6 +102,21 @@ TEST(SharedCores, AreWarnedOfUnlessEmulated) {
   EXPECT_EQ(shared_cores(facts, roles, job), "");
 }
 
+TEST(LinksWithoutTime, AreWarnedOfWhereDevicesAreEmulated) {
+  const auto warning = [](TrainJob job) {
+    const Roles roles = assign_roles(job.plan, {"a", "a", "a"}, Matching::plan_order);
+    return links_without_time(job, roles);
+  };
+  EXPECT_EQ(warning(small_job(false)), "");
+  TrainJob job = small_job(true);
+  EXPECT_THAT(warning(job), HasSubstr("Add emulate = true to [link.inter_node] and "
+                                      "[link.intra_node] to"));  // the server is on node b
+  job.cluster->intra_node.emulate = true;
+  EXPECT_THAT(warning(job), HasSubstr("Add emulate = true to [link.inter_node] to"));
+  job.cluster->inter_node.emulate = true;
+  EXPECT_EQ(warning(job), "");
+}
+
 TEST(DecideRoles, HostsThatDoNotFitGetTheLaunchLines) {
   std::vector<RankFacts> facts = three_ranks();
   for (RankFacts& rank : facts) rank.host = "x";

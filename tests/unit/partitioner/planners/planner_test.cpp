@@ -247,6 +247,15 @@ TEST(Planner, ASearchWherePoliciesFormLongerPipelinesThanTheModelHasLayers) {
   check_plan(plan, "plan", &pool, 2);
 }
 
+TEST(Planner, ASearchWhereTheScheduleIsNotForThePoliciesOfHetPipe) {
+  const Cluster pool = test::cluster_of({{"fast", "slow", "slow"}}, 1'000'000'000);
+  PlanRequest request = request_of(pool, 6);
+  request.schedule = "gpipe";
+  request.weights = "one-version";
+  EXPECT_EQ(planner_of(request), PlannerRule::search);
+  EXPECT_EQ(composition(make_plan(request)).schedule, ScheduleRule::gpipe);
+}
+
 // The first layer's weights are the last one's too, as in GPT-2.
 TEST(Planner, PipelinesModelsWithTiedWeights) {
   const Cluster pool = test::cluster_of({{"fast", "slow", "slow"}}, 1'000'000'000);

@@ -124,6 +124,29 @@ TEST(Simulate, PushAndPullTakeTheirLink) {
   EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 2 + 1 + 3, 1e-9);
 }
 
+// Pushes of 8 s behind minibatches of 6: a virtual worker may be D waves ahead of what has arrived,
+// and is, until then faster than its link; what is predicted is what comes after.
+TEST(Simulate, WhatALargeDPutsOffIsPredicted) {
+  Cluster c = test::cluster_of({{"a"}, {}}, 1'000'000'000);
+  c.inter_node = {250, 0, false};
+  for (const char* system : {"hetpipe", "data-parallel"}) {
+    for (const int distance : {1, 2, 5, 20}) {
+      SCOPED_TRACE(std::string(system) + " D " + std::to_string(distance));
+      Plan plan = plan_of({{2}}, 1);
+      plan.system = system;
+      plan.sync = "wsp";
+      plan.server = server_on("n1", distance);
+      plan.server->pull = "bound";
+      const Simulation s = simulate(plan, c, second_per_layer(2));
+      // With D = 1 one push and one pull of 8 s and two minibatches make two waves.
+      const double wave = distance == 1 ? (8 + 8 + 6) / 2.0 : 8;
+      EXPECT_NEAR(s.iteration_seconds, wave, 0.01 * wave);
+      EXPECT_NEAR(s.stages[0].busy, 6 / wave, 0.01);
+      EXPECT_NEAR(s.stages[0].busy + s.stages[0].communication + s.stages[0].bubble, 1, 1e-9);
+    }
+  }
+}
+
 // Pushes alone take half: 1 + 1 s, and the snapshot 1 + 2 s.
 TEST(Simulate, PushesInBf16TakeHalfTheBytes) {
   Cluster c = test::cluster_of({{"a"}, {}}, 1'000'000'000);
