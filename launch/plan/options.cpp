@@ -268,7 +268,9 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                                     "bf16 halves the bytes of pushes. Weights, and pulls of them, "
                                     "stay fp32.")),
           unset_means(
-              otherwise("8, doubled until exchanges cost no more than 2 % of the samples/s"),
+              otherwise(
+                  "of 8, doubled until exchanges cost no more than 2 % of the samples/s, what "
+                  "the objective prefers"),
               integer_option("round", "H", options.round, kRound,
                              "Of --sync outer: waves that virtual workers make by "
                              "themselves between two exchanges.")),

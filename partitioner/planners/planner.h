@@ -68,7 +68,7 @@ struct PlanRequest {
   // Cuts of HetPipe's planner, for requests that differ in policy and placement alone.
   std::shared_ptr<SharedCuts> shared_cuts;  // null: none are shared
   std::string push_precision = PlanServer{}.push_precision;
-  std::optional<int> round;  // absent: doubled until exchanges cost nothing (sync = "outer")
+  std::optional<int> round;  // absent: what the objective prefers (sync = "outer")
   double outer_rate = kOuterRate;
   std::optional<double> outer_momentum;  // absent: usual_outer_momentum
   PlanObjective objective = PlanObjective::throughput;

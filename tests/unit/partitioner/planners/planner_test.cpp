@@ -157,6 +157,15 @@ TEST(Planner, RoundsHideTheirExchanges) {
     EXPECT_LT(simulate(other, pool, request.profile).throughput, 1.03 * throughput);
     other.server->round = server.round / 2;
     EXPECT_LT(simulate(other, pool, request.profile).throughput, 0.99 * throughput);
+    request.objective = PlanObjective::time_to_accuracy;
+    const Plan best = make_plan(request);
+    EXPECT_LE(best.server->round, server.round);
+    for (const int round : {8, 16, 32, 64, 128}) {
+      other.server->round = round;
+      const double samples = simulate(other, pool, request.profile).throughput;
+      EXPECT_LE(request.worth(other, samples),
+                1.001 * request.worth(best, best.predicted->throughput));
+    }
     if (system == "data-parallel") {  // a run that is shorter than a round
       SimulationRequest brief;
       brief.minibatches = server.round / 2;
