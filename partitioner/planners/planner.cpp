@@ -205,9 +205,19 @@ Plan plan_by(PlannerRule planner, const PlanRequest& request) {
   return {};
 }
 
-// Of rounds that are doubled until exchanges cost next to nothing, those that the objective
-// prefers: in longer ones virtual workers see less of each other.
-void lengthen_rounds(const PlanRequest& request, Plan& plan) {
+}  // namespace
+
+Plan make_plan(const PlanRequest& given) {
+  const PlannerRule planner = planner_of(given);
+  PlanRequest request = given;
+  request.profile = with_estimates(std::move(request.profile), request.cluster, request.precision);
+  Plan plan = plan_by(planner, request);
+  choose_round(request, plan);
+  return plan;
+}
+
+void choose_round(const PlanRequest& request, Plan& plan) {
+  if (!plan.server || !traits(composition(plan).sync).rounds || request.round) return;
   const auto worth = [&](const Plan& of) { return request.worth(of, of.predicted->throughput); };
   SimulationRequest apart;
   apart.exchanges = apart.ledgers = false;
@@ -221,19 +231,6 @@ void lengthen_rounds(const PlanRequest& request, Plan& plan) {
     predict(request, longer);
     if (worth(longer) > worth(plan)) plan = longer;
   }
-}
-
-}  // namespace
-
-Plan make_plan(const PlanRequest& given) {
-  const PlannerRule planner = planner_of(given);
-  PlanRequest request = given;
-  request.profile = with_estimates(std::move(request.profile), request.cluster, request.precision);
-  Plan plan = plan_by(planner, request);
-  if (plan.server && traits(composition(plan).sync).rounds && !request.round) {
-    lengthen_rounds(request, plan);
-  }
-  return plan;
 }
 
 int default_minibatch(const PlanRequest& request) {

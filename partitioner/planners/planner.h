@@ -134,6 +134,10 @@ Plan blank_plan(const PlanRequest& request);
 // what late updates cost.
 void predict(const PlanRequest& request, Plan& plan);
 
+// Of a plan in rounds: H, unless it is given. Doubled until exchanges cost next to nothing, and of
+// these what the objective prefers: in longer rounds virtual workers see less of each other.
+void choose_round(const PlanRequest& request, Plan& plan);
+
 // Only the notes.
 void note_inputs(const PlanRequest& request, Plan& plan);
 

@@ -73,7 +73,8 @@ class Search {
     SearchResult result;
     const ScoredPlan chosen = choose(result.left_out);
     result.plan = with_forecast(request_, chosen);
-    result.worth = chosen.worth;
+    choose_round(request_, result.plan);
+    result.worth = request_.worth(result.plan, result.plan.predicted->throughput);
     int largest = *request_.minibatch;
     for (const ScoredPlan& plan : found_.all()) largest = std::max(largest, plan.plan.minibatch);
     result.bound = throughput_bound(request_.cluster, request_.profile, largest);
@@ -96,8 +97,12 @@ class Search {
   // The space of a row and a minibatch: plans that are added from now on are of it.
   SearchSpace& enter(const SearchRow& row, int minibatch) {
     std::size_t space = 0;
-    while (space < spaces_.size() && (spaces_[space]->row().request.system != row.request.system ||
-                                      spaces_[space]->minibatch() != minibatch)) {
+    const auto is_of = [&](const SearchSpace& known) {
+      const PlanRequest& of = known.row().request;
+      return of.system == row.request.system && of.sync == row.request.sync &&
+             known.minibatch() == minibatch;
+    };
+    while (space < spaces_.size() && !is_of(*spaces_[space])) {
       ++space;
     }
     if (space == spaces_.size()) {

@@ -63,7 +63,7 @@ double fullest_shard(const Profile& profile, const Plan& plan, double all) {
 }
 
 // Seconds per minibatch that synchronisation takes: the parameters of every virtual worker through
-// the servers' interfaces once a wave, or around a ring.
+// the servers' interfaces once a wave (or round), or around a ring.
 double sync_seconds(const SearchSpace& space, const Plan& plan) {
   const PlanRequest& request = space.row().request;
   double bytes = 0;
@@ -73,7 +73,8 @@ double sync_seconds(const SearchSpace& space, const Plan& plan) {
   const auto workers = static_cast<double>(plan.virtual_workers.size());
   const double bandwidth = std::max(request.cluster.inter_node.bandwidth, 1e-300);
   if (plan.server) {
-    return workers * fullest_shard(request.profile, plan, bytes) / bandwidth / plan.in_flight;
+    return workers * fullest_shard(request.profile, plan, bytes) / bandwidth /
+           static_cast<double>(plan.wave_length());
   }
   return 2 * (workers - 1) / workers * bytes / bandwidth;
 }
@@ -159,6 +160,9 @@ std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocat
 }  // namespace
 
 std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origin) {
+  // One virtual worker has nobody to exchange rounds with, unless that is what was asked for.
+  const bool rounds = traits(composition(plan).sync).rounds;
+  if (rounds && plan.virtual_workers.size() == 1 && request_.sync.empty()) return std::nullopt;
   // A planner's own plan is always compared, and some plan has to be found.
   const bool any_time = best_ == 0 || origin != "search";
   const auto throughput = scores_.throughput(

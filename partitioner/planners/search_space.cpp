@@ -46,6 +46,21 @@ int smallest_measured(const Profile& profile) {
   return std::max(smallest, 1);
 }
 
+// The first row of HetPipe's planner and of data parallelism, in rounds.
+void add_rounds(std::vector<SearchRow>& rows) {
+  std::vector<SearchRow> more;
+  for (const PlannerRule planner : {PlannerRule::hetpipe, PlannerRule::data_parallel}) {
+    const auto first = std::find_if(rows.begin(), rows.end(), [&](const SearchRow& row) {
+      return row.parts.planner == planner;
+    });
+    if (first == rows.end()) continue;
+    SearchRow& row = more.emplace_back(*first);
+    row.request.sync = to_string(SyncRule::outer);
+    row.parts.sync = SyncRule::outer;
+  }
+  rows.insert(rows.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 std::vector<SearchRow> search_rows(const PlanRequest& request) {
@@ -78,6 +93,9 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
       continue;
     }
     rows.push_back(std::move(row));
+  }
+  if (request.objective == PlanObjective::time_to_accuracy && request.sync.empty()) {
+    add_rounds(rows);
   }
   return rows;
 }
@@ -346,6 +364,7 @@ std::string describe(const Plan& plan) {
   if (plan.server) {
     text += format(", D = %d, placement %s", plan.server->clock_distance,
                    plan.server->placement.c_str());
+    if (plan.server->round > 1) text += format(", rounds of %d", plan.server->round);
   }
   return text;
 }

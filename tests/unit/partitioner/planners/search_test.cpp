@@ -247,6 +247,27 @@ TEST(Search, AnySystemIsNoWorseThanTheOneAskedFor) {
   EXPECT_GE(systems.size(), 5u);
 }
 
+// Behind slow links virtual workers gain by exchanging rarely, if what that costs in samples
+// counts.
+TEST(Search, TakesRoundsWhereTheyPay) {
+  PlanRequest request = lab_of({{"fast", "fast"}, {"fast", "fast"}}, 50);
+  request.search.systems = SystemChoice::any;
+  request.objective = PlanObjective::time_to_accuracy;
+  request.critical_batch = 4000;
+  request.cluster.inter_node = {1e5, 1e-3, false};
+  const SearchResult slow = search_plans(request);
+  EXPECT_EQ(slow.plan.sync, "outer");
+  EXPECT_GT(slow.plan.server->round, 1);
+  EXPECT_EQ(slow.plan.server->clock_distance, 1);
+  EXPECT_DOUBLE_EQ(slow.worth, request.worth(slow.plan, slow.plan.predicted->throughput));
+  check_plan(slow.plan, "plan", &request.cluster, 12);
+  request.sync = "wsp";
+  EXPECT_LT(search_plans(request).worth, slow.worth);
+  request.sync = "";
+  request.cluster.inter_node = request.cluster.intra_node = {1e12, 0, false};
+  EXPECT_NE(search_plans(request).plan.sync, "outer");
+}
+
 std::vector<std::filesystem::path> toml_files(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
