@@ -94,7 +94,8 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
     }
     rows.push_back(std::move(row));
   }
-  if (request.objective == PlanObjective::time_to_accuracy && request.sync.empty()) {
+  const bool weighs = request.objective == PlanObjective::time_to_accuracy;
+  if (weighs && request.sync.empty() && request.cluster.devices().size() <= kFewDevices) {
     add_rounds(rows);
   }
   return rows;
