@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "launch/command/version.h"
 #include "partitioner/plan/plan_table.h"
@@ -94,20 +95,20 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
 
 std::string links_without_time(const TrainJob& job, const Roles& roles) {
   if (!job.emulates()) return {};
+  const LinkTable emulated = make_link_table(*job.cluster, roles);
   bool any = false;
-  std::set<std::string> keys;
-  const auto seat = [](const Role& role) {
-    return role.worker ? role.worker->device : DeviceName{role.node, -1};
-  };
-  for (const Role& a : roles.of_rank) {
-    any |= a.worker && job.cluster->kind_of(a.worker->device).emulate.has_value();
-    for (const Role& b : roles.of_rank) {
-      if (&a == &b || job.cluster->link(seat(a), seat(b)).emulate) continue;
-      keys.insert(seat(a).node == seat(b).node ? "[link.intra_node]" : "[link.inter_node]");
+  std::set<std::string> without;
+  for (int a = 0; a < emulated.ranks; ++a) {
+    const Role& from = roles.of_rank[at(a)];
+    any |= from.worker && job.cluster->kind_of(from.worker->device).emulate.has_value();
+    for (int b = 0; b < emulated.ranks; ++b) {
+      if (a == b || emulated.link(Rank{a}, Rank{b})) continue;
+      const bool inside = from.node == roles.of_rank[at(b)].node;
+      without.insert(inside ? "[link.intra_node]" : "[link.inter_node]");
     }
   }
-  if (!any || keys.empty()) return {};
-  const std::vector<std::string> sorted(keys.begin(), keys.end());
+  if (!any || without.empty()) return {};
+  const std::vector<std::string> sorted(without.begin(), without.end());
   const std::string all = join(sorted, " and ");
   return "devices are emulated and " + all +
          " of the cluster file not (messages take this machine's time, predictions count the "

@@ -212,7 +212,7 @@ Plan make_plan(const PlanRequest& given) {
   PlanRequest request = given;
   request.profile = with_estimates(std::move(request.profile), request.cluster, request.precision);
   Plan plan = plan_by(planner, request);
-  choose_round(request, plan);
+  if (planner != PlannerRule::search) choose_round(request, plan);  // which has
   return plan;
 }
 

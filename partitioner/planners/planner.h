@@ -74,9 +74,11 @@ struct PlanRequest {
   PlanObjective objective = PlanObjective::throughput;
   double critical_batch = kCriticalBatch;
 
+  // Whether it counts that updates come late.
+  bool weighs_lateness() const { return objective == PlanObjective::time_to_accuracy; }
   // What the objective makes of a plan's samples/s.
   double worth(const Plan& plan, double throughput) const {
-    if (objective == PlanObjective::throughput) return throughput;
+    if (!weighs_lateness()) return throughput;
     return throughput / samples_factor(plan, critical_batch);
   }
 };
@@ -96,7 +98,8 @@ std::string optimizer_of(const PlanRequest& request);
 
 // Chooses the planner: HetPipe's planner for its allocation policies, the search for the policy
 // "search", else the planner of the system's row; the search, too, in place of HetPipe's planner
-// if no policy forms virtual workers that can all be partitioned.
+// if the schedule is not one that it plans for, or no policy forms virtual workers that can all be
+// partitioned.
 PlannerRule planner_of(const PlanRequest& request);
 
 // The plan of that planner, with its prediction; kinds that the profile does not cover are

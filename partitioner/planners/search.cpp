@@ -233,9 +233,9 @@ class Search {
     }
   }
 
-  // Whether late updates count: then the best number of virtual workers of one row is not that of
-  // another, whose updates come earlier or later.
-  bool weighs() const { return request_.objective != PlanObjective::throughput; }
+  // Where late updates count, the best number of virtual workers of one row is not that of another,
+  // whose updates come earlier or later.
+  bool weighs() const { return request_.weighs_lateness(); }
 
   // The best plans so far, under this row's system. Shares of replicas are samples of a plan's
   // own minibatch.

@@ -94,8 +94,8 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
     }
     rows.push_back(std::move(row));
   }
-  const bool weighs = request.objective == PlanObjective::time_to_accuracy;
-  if (weighs && request.sync.empty() && request.cluster.devices().size() <= kFewDevices) {
+  const bool few = request.cluster.devices().size() <= kFewDevices;
+  if (request.weighs_lateness() && request.sync.empty() && few) {
     add_rounds(rows);
   }
   return rows;

@@ -147,6 +147,28 @@ TEST(Simulate, WhatALargeDPutsOffIsPredicted) {
   }
 }
 
+// As a run of many waves does in its middle, whose pattern may take D + 1 waves to repeat.
+TEST(Simulate, WhatIsPredictedWithDIsTheMiddleOfALongRun) {
+  Cluster c = test::cluster_of({{"a"}, {"a"}, {}}, 1'000'000'000);
+  for (const int in_flight : {1, 2, 4}) {
+    for (const int distance : {0, 1, 2, 3}) {
+      for (const double bandwidth : {100.0, 180.0, 300.0, 500.0, 900.0}) {
+        SCOPED_TRACE(testing::Message()
+                     << "Nm " << in_flight << " D " << distance << " at " << bandwidth);
+        c.inter_node = {bandwidth, 0.5, false};
+        Plan plan = plan_of({{2}, {2}}, in_flight);
+        plan.server = server_on("n2", distance);
+        plan.server->pull = "bound";
+        SimulationRequest longer;
+        longer.minibatches = 400 * in_flight;
+        const double middle = simulate(plan, c, second_per_layer(2), longer).iteration_seconds;
+        const double predicted = simulate(plan, c, second_per_layer(2)).iteration_seconds;
+        EXPECT_NEAR(predicted, middle, 0.01 * middle);
+      }
+    }
+  }
+}
+
 // Pushes alone take half: 1 + 1 s, and the snapshot 1 + 2 s.
 TEST(Simulate, PushesInBf16TakeHalfTheBytes) {
   Cluster c = test::cluster_of({{"a"}, {}}, 1'000'000'000);
