@@ -135,13 +135,13 @@ class Device {
   virtual void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                               std::int64_t count) = 0;
 
-  // Makes the change d of a weight matrix smaller in the direction that its outputs agree on most,
-  // near its largest singular value: with y = d 1 (each output's sum over all inputs), the unit
-  // vector x along d^T y (over inputs: one step of the power iteration from equal ones) and z = d
-  // x,
+  // Makes the change d of a weight matrix smaller in directions near its largest singular values,
+  // DampOptions::directions_of one after the other: with y = d s (s: damp_start over the inputs),
+  // the unit vector x along d^T y (one step of the power iteration) and z = d x,
   //   d = d - (factor * z) x^T.
   // Nothing happens where d^T y = 0. Sums as kernels/damping.h says, x's squares as above.
-  virtual void damp(Stream& stream, float* d, const DampedMatrix& matrix, float factor) = 0;
+  virtual void damp(Stream& stream, float* d, const DampedMatrix& matrix,
+                    const DampOptions& options) = 0;
 
   // Weights some steps ahead, along the update that was applied last. With its direction x:
   // ahead = weights - factor*x.

@@ -28,13 +28,13 @@ composition_race() {
 take() {
   list+=("$plans/$1.toml")
   of+=(--learning-rate "$1=${1##*@}")
-  [[ $1 != *@rmsprop@* ]] || of+=(--of "$1:alpha=0.9" --of "$1:damping=0.9")
+  [[ $1 != *@adam@* ]] || of+=($(damped_adam "$1"))
 }
 
 run_compositions() {
   build_targets hetpipe
   local pools=benchmarks/compositions all_pools=${POOLS:-equal mixed islands} model=${MODEL:-lenet} data=fashion-mnist epochs=${EPOCHS:-3} target=${TARGET:-0.87}
-  local evaluations=20 seeds=${SEEDS:-1,2,3} ways="sgd-momentum=0.01 sgd-momentum=0.03 sgd-momentum=0.1 rmsprop=0.00125 rmsprop=0.0025 rmsprop=0.005" way pool schedule weights sync name rate file plans list of best row seconds seed
+  local evaluations=20 seeds=${SEEDS:-1,2,3} ways="sgd-momentum=0.01 sgd-momentum=0.03 sgd-momentum=0.1 adam=0.00375 adam=0.0075 adam=0.015" way pool schedule weights sync name rate file plans list of best row seconds seed
   local schedules all_weights syncs
   if [ $trial = yes ]; then
     data=$work/pictures seeds=1 epochs=1 target=0.01 evaluations=1 ways="sgd-momentum=0.01" all_pools=mixed
@@ -46,7 +46,7 @@ run_compositions() {
   [ $trial = no ] || schedules="continuous-1f1b gpipe" all_weights="stash one-version" syncs="wsp all-reduce"
   echo "$model on $(basename "$data") to $target test accuracy; minibatches of 32 of each virtual worker. Each combination has the plan that hetpipe plan makes for it"
   echo "(with --policy search, then --in-flight 1, where there is no other), and the best of these optimizers and rates by seed 1: ${ways// /, } (momentum 0.9, updates of virtual workers added up;"
-  echo "alpha and damping 0.9, their sum over the root of their number; outer: their mean); rates rise over a tenth of the training and fall to 0. search: the plan"
+  echo "adam: betas 0.8 and 0.95, damping 0.95 in six directions, their sum over the root of their number; outer: their mean); rates rise over a tenth of the training and fall to 0. search: the plan"
   echo "that hetpipe plan --policy search makes. Seconds to the target are simulated, mean over seeds $seeds; -: not in $epochs epochs."
   for pool in $all_pools; do
     plans=$work/plans-$pool
@@ -65,7 +65,7 @@ run_compositions() {
       fi
       [ -f "$file" ] || continue
       for way in $ways; do
-        sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = \"\(sum\|root\)\"/scale = \"$([ "${way%=*}" = rmsprop ] && echo root || echo sum)\"/" \
+        sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = \"\(sum\|root\)\"/scale = \"$([ "${way%=*}" = adam ] && echo root || echo sum)\"/" \
           "$file" > "$plans/$name@${way/=/@}.toml"
         take "$name@${way/=/@}"
       done

@@ -4,6 +4,9 @@
 # reached RUN KEY: what the run had taken when it reached the target; empty if it did not.
 reached() { awk -F '[:,]' -v key="\"$2\"" '/"reached": true/ {inside = 1} inside && index($0, key) {print $2 + 0; exit}' "$1/result.json" 2> /dev/null || true; }
 
+# damped_adam NAME: options of hetpipe compare that train this plan with what adam has where updates come late.
+damped_adam() { printf -- '--of %s\n' "$1:betas=0.8,0.95" "$1:damping=0.95" "$1:damped-directions=6"; }
+
 python=${TORCH_PYTHON:-$HOME/.cache/hetpipe-bench/torch/bin/python}
 run_cpu_step() {
   if [ $trial = yes ] && ! "$python" -c 'import torch' 2> /dev/null; then

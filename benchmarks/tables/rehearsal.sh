@@ -43,7 +43,7 @@ race() {
     sed "s/^optimizer = .*/optimizer = \"$optimizer\"/" "$work/small/$name.toml" > "$work/small/$one.toml"
     plans+=("$work/small/$one.toml")
     given+=(--learning-rate "$one=$rate" --of "$one:time-of=$work/clocks/$name.toml" --of "$one:time-profile=$profiles/${name%%-*}.toml")
-    [ "$optimizer" != rmsprop ] || given+=(--of "$one:alpha=0.9" --of "$one:damping=0.9")
+    [ "$optimizer" != adam ] || given+=($(damped_adam "$one"))
   done
   "$build/bin/hetpipe" compare --cluster "$pool" --profile "$work/profile.toml" --data "$data" --plans "$(IFS=,; echo "${plans[*]}")" \
     "${given[@]}" --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations $((evaluations * epochs)) --clock simulated \
@@ -55,13 +55,13 @@ run_rehearsal() {
   build_targets hetpipe
   local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} all_epochs=${EPOCHS:-2 3 5} epochs
   local target=${TARGET:-0.88} evaluations=10 clocks=${CLOCKS:-vgg19 resnet152} distances=${DISTANCES:-0 4 32} policies="ed hd" placements="default local"
-  local bsp="sgd-momentum@0.03 sgd-momentum@0.1 sgd-momentum@0.3 rmsprop@0.0025 rmsprop@0.005 rmsprop@0.01 rmsprop@0.02"
-  local waves="rmsprop@0.0006 rmsprop@0.00125 rmsprop@0.0025 rmsprop@0.005"
+  local bsp="sgd-momentum@0.03 sgd-momentum@0.1 sgd-momentum@0.3 adam@0.0075 adam@0.015 adam@0.03"
+  local waves="adam@0.002 adam@0.004 adam@0.0075 adam@0.015"
   local seeds clock distance policy placement name names=() tries how best row samples layers
   seeds=$(sized "${SEEDS:-1,2,3}" 1)
   if [ $trial = yes ]; then
     data=$work/data target=0.01 evaluations=1 all_epochs=1 clocks=vgg19 distances=4 policies=ed placements=local
-    bsp=sgd-momentum@0.001 waves=rmsprop@0.0001
+    bsp=sgd-momentum@0.001 waves=adam@0.0001
     make_pictures "$data" 1024 28
   fi
   rm -rf "$work/clocks" "$work/small" "$work/candidates.md"
@@ -83,7 +83,7 @@ run_rehearsal() {
   done
   for name in "${names[@]}"; do like "$work/clocks/$name.toml" "$model" "$layers" > "$work/small/$name.toml"; done
   echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed; rates rise over a tenth of the training"
-  echo "and fall to 0 linearly. rmsprop: with alpha 0.9 and damping 0.9. bsp: all devices that hold 32 samples' training, 32 each, as in"
+  echo "and fall to 0 linearly. adam: with betas 0.8 and 0.95, and damping 0.95 in six directions. bsp: all devices that hold 32 samples' training, 32 each, as in"
   echo "Horovod. d0, d4, d32: HetPipe with that D and virtual workers' minibatches of 32; of the allocations ($policies) and placements"
   echo "($placements) the one that is predicted to be worth most: samples/s over the factor of samples for late updates and large minibatches."
   echo "search: what --policy search makes of all systems for minibatches of 32."
@@ -93,7 +93,7 @@ run_rehearsal() {
   cat "$work/candidates.md"
   echo
   for name in "${names[@]}"; do
-    for how in $(grep -q '^optimizer = "rmsprop"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do tries+=("$name@$how"); done
+    for how in $(grep -q '^optimizer = "adam"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do tries+=("$name@$how"); done
   done
   for epochs in $all_epochs; do race "$work/tuning-$epochs" "$epochs" 1 "${tries[@]}"; done
   echo "Samples until the target by optimizer, rate and epochs, seed 1 (-: not in so many epochs); the race uses the best of each:"
@@ -103,7 +103,7 @@ run_rehearsal() {
   local taken=()
   for name in "${names[@]}"; do
     row="" best=""
-    for how in $(grep -q '^optimizer = "rmsprop"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do
+    for how in $(grep -q '^optimizer = "adam"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do
       row+="${row:+; }$how:"
       for epochs in $all_epochs; do
         samples=$(reached "$work/tuning-$epochs/runs/$name@$how-seed-1" samples)

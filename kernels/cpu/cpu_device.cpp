@@ -148,22 +148,28 @@ class CpuDevice final : public HostDevice {
                       std::int64_t count) override {
     scale(stream, update, trust_factor(squares, rate), count);
   }
-  void damp(Stream& stream, float* d, const DampedMatrix& m, float factor) override {
-    std::vector<float> in(static_cast<std::size_t>(m.inputs()), 1.0f);
+  void damp(Stream& stream, float* d, const DampedMatrix& m, const DampOptions& options) override {
+    std::vector<float> in(static_cast<std::size_t>(m.inputs()));
     std::vector<float> out(static_cast<std::size_t>(m.outputs()));
     const auto towards_outputs = [&] { damp_sums(out.data(), d, in.data(), m, !m.inputs_first); };
-    towards_outputs();
-    damp_sums(in.data(), d, out.data(), m, m.inputs_first);
-    double squares = 0;
-    sum_of_squares(stream, &squares, in.data(), m.inputs());
-    scale(stream, in.data(), unit_factor(squares), m.inputs());
-    towards_outputs();
-    scale(stream, out.data(), factor, m.outputs());
     const std::vector<float>& of_rows = m.inputs_first ? in : out;
     const std::vector<float>& of_columns = m.inputs_first ? out : in;
-    parallel_pieces(threads_, m.rows, [&](std::int64_t r, std::int64_t n) {
-      loops::damp_subtract(d + r * m.columns, of_rows.data() + r, of_columns.data(), n, m.columns);
-    });
+    for (int k = 0; k < options.directions_of(m); ++k) {
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        in[i] = damp_start(static_cast<std::int64_t>(i), k, options.step);
+      }
+      towards_outputs();
+      damp_sums(in.data(), d, out.data(), m, m.inputs_first);
+      double squares = 0;
+      sum_of_squares(stream, &squares, in.data(), m.inputs());
+      scale(stream, in.data(), unit_factor(squares), m.inputs());
+      towards_outputs();
+      scale(stream, out.data(), options.factor, m.outputs());
+      parallel_pieces(threads_, m.rows, [&](std::int64_t r, std::int64_t n) {
+        loops::damp_subtract(d + r * m.columns, of_rows.data() + r, of_columns.data(), n,
+                             m.columns);
+      });
+    }
   }
   void look_ahead(Stream&, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {

@@ -223,11 +223,12 @@ class CudaDevice final : public Device {
     const Workspace<float> factor(layers_, stream, 1);
     cuda::scale_by_trust(update, squares, rate, count, factor.get(), handle(stream));
   }
-  void damp(Stream& stream, float* d, const DampedMatrix& matrix, float factor) override {
+  void damp(Stream& stream, float* d, const DampedMatrix& matrix,
+            const DampOptions& options) override {
     const DeviceScope scope(gpu_.index);
     const Workspace<double> squares(layers_, stream, 1 + squares_scratch(matrix.inputs()));
     const Workspace<float> scratch(layers_, stream, damp_scratch(matrix));
-    cuda::damp(d, matrix, factor, squares.get(), scratch.get(), handle(stream));
+    cuda::damp(d, matrix, options, squares.get(), scratch.get(), handle(stream));
   }
   void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {

@@ -210,7 +210,9 @@ class ClockDevice final : public Device {
     small(s);
   }
   void scale_by_trust(Stream& s, float*, const double*, float, std::int64_t) override { small(s); }
-  void damp(Stream& s, float*, const DampedMatrix&, float) override { small(s); }
+  void damp(Stream& s, float*, const DampedMatrix& m, const DampOptions& options) override {
+    for (int k = 0; k < options.directions_of(m); ++k) small(s);
+  }
   void look_ahead(Stream& s, float*, const float*, const float*, float, std::int64_t) override {
     small(s);
   }

@@ -156,8 +156,9 @@ class OffloadDevice final : public Device {
       cpu_->scale_by_trust(*host_, update, squares, rate, count);
     });
   }
-  void damp(Stream& stream, float* d, const DampedMatrix& matrix, float factor) override {
-    on(stream, [=, this, d = memory_.near(d)] { cpu_->damp(*host_, d, matrix, factor); });
+  void damp(Stream& stream, float* d, const DampedMatrix& matrix,
+            const DampOptions& options) override {
+    on(stream, [=, this, d = memory_.near(d)] { cpu_->damp(*host_, d, matrix, options); });
   }
   void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {

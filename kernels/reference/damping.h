@@ -9,14 +9,14 @@
 // Device::damp, loop by loop.
 namespace hetpipe::reference {
 
-// Of d (rows, columns) times v; without v: times 1.
+// Of d (rows, columns) times v.
 inline std::vector<float> along_rows(const float* d, const DampedMatrix& m, const float* v) {
   std::vector<float> sums;
   for (std::int64_t r = 0; r < m.rows; ++r) {
     float lanes[kDampLanes] = {};
     for (std::int64_t c = 0; c < m.columns; ++c) {
       const float value = d[r * m.columns + c];
-      lanes[c % kDampLanes] += v != nullptr ? value * v[c] : value;
+      lanes[c % kDampLanes] += value * v[c];
     }
     for (std::int64_t half = kDampLanes / 2; half > 0; half /= 2) {
       for (std::int64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
@@ -34,7 +34,7 @@ inline std::vector<float> down_columns(const float* d, const DampedMatrix& m, co
       float of_block = 0;
       for (std::int64_t r = first; r < std::min(m.rows, first + kDampRows); ++r) {
         const float value = d[r * m.columns + c];
-        of_block += v != nullptr ? value * v[r] : value;
+        of_block += value * v[r];
       }
       sum += of_block;
     }

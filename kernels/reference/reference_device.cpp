@@ -112,10 +112,19 @@ class ReferenceDevice final : public HostDevice {
     scale(stream, update, trust_factor(squares, rate), count);
   }
 
-  void damp(Stream& stream, float* d, const DampedMatrix& m, float factor) override {
+  void damp(Stream& stream, float* d, const DampedMatrix& m, const DampOptions& options) override {
+    for (int k = 0; k < options.directions_of(m); ++k) damp_direction(stream, d, m, options, k);
+  }
+
+  void damp_direction(Stream& stream, float* d, const DampedMatrix& m, const DampOptions& options,
+                      int direction) {
     const bool first = m.inputs_first;
-    const std::vector<float> y =
-        first ? reference::down_columns(d, m, nullptr) : reference::along_rows(d, m, nullptr);
+    std::vector<float> start;
+    for (std::int64_t i = 0; i < m.inputs(); ++i) {
+      start.push_back(damp_start(i, direction, options.step));
+    }
+    const std::vector<float> y = first ? reference::down_columns(d, m, start.data())
+                                       : reference::along_rows(d, m, start.data());
     std::vector<float> x =
         first ? reference::along_rows(d, m, y.data()) : reference::down_columns(d, m, y.data());
     double squares = 0;
@@ -127,7 +136,7 @@ class ReferenceDevice final : public HostDevice {
       const std::int64_t row = i / m.columns, column = i % m.columns;
       const auto in = static_cast<std::size_t>(first ? row : column);
       const auto out = static_cast<std::size_t>(first ? column : row);
-      d[i] -= factor * z[out] * x[in];
+      d[i] -= options.factor * z[out] * x[in];
     }
   }
 

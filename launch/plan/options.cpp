@@ -235,7 +235,7 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                                   "times the samples where U samples do not see each other's "
                                   "updates: because minibatches are large, or updates late.")),
           precision_option(options, given),
-          unset_means(otherwise("rmsprop where virtual workers push updates (" +
+          unset_means(otherwise("adam where virtual workers push updates (" +
                                 systems_with(updates_come_late) + "), else sgd-momentum"),
                       choice_option("optimizer", options.optimizer, optimizer_names(),
                                     "Optimizer; its state is part of the memory of every stage.")),
@@ -257,11 +257,13 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                                     "Which weights a pull returns: the newest available, at most D "
                                     "waves old (newest), or those of exactly D waves ago, the "
                                     "same in every run (bound).")),
-          unset_means(otherwise("root with rmsprop, mean with --sync outer, else sum"),
-                      choice_option("scale", options.scale, server_scales(),
-                                    "How the servers add the updates of virtual workers: their "
-                                    "sum, their mean, or between the two, their sum over the "
-                                    "square root of their number (root).")),
+          unset_means(
+              otherwise("root with adam, rmsprop and muon where virtual workers push updates, "
+                        "mean with --sync outer, else sum"),
+              choice_option("scale", options.scale, server_scales(),
+                            "How the servers add the updates of virtual workers: their "
+                            "sum, their mean, or between the two, their sum over the "
+                            "square root of their number (root).")),
           unset_means(otherwise(usual.push_precision),
                       choice_option("push-precision", options.push_precision, {"fp32", "bf16"},
                                     "What the updates that virtual workers push are rounded to: "

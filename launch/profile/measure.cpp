@@ -49,6 +49,7 @@ void check_memory(const Model& model, const ProfileWanted& wanted, const Profile
 Profile measure(const ProfileWanted& wanted, const Model& model, const ProfiledDevice& measured,
                 std::vector<PassCheck>& checks, std::string& remark) {
   MeasureOptions how;
+  how.matrices = time_matrices(model, *measured.device, how.clock);
   how.on_batch = [&](const PassCheck& pass) { checks.push_back(pass); };
   if (!wanted.batches.empty()) {
     remark = "batches of " + listed(wanted.batches) + " samples";

@@ -71,6 +71,11 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
                                   " (predictions go along its state, which is not damped). Leave "
                                   "it out, or give --optimizer sgd.");
   }
+  if (options.damped_directions && optimizer.damping == 0) {
+    problems.add("--damped-directions",
+                 "has no effect without --damping (which says how much smaller they become). Leave "
+                 "it out, or give a --damping above 0.");
+  }
   if (options.nesterov && traits.momentum && optimizer.momentum == 0) {
     problems.add("--nesterov",
                  "has no effect with --momentum 0 (there is no velocity to look along). Leave it "

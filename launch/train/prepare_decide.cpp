@@ -80,13 +80,25 @@ void find_intact(const TrainOptions& options, Resumption& resumption) {
 std::string note_on_late_updates(const TrainOptions& options, const Plan& plan) {
   const OptimizerOptions optimizer = decide_optimizer(options, plan);
   const RateOptions rate = decide_rates(options, plan);
+  const OptimizerTraits& traits = optimizer_named(plan.optimizer);
+  std::string own, options_of;
+  if (traits.orthogonal) {
+    own = format("momentum %g and weight decay %g", optimizer.momentum, optimizer.weight_decay);
+    options_of = "--momentum, --weight-decay";
+  } else {
+    own = (traits.alpha ? format("alpha %g", optimizer.alpha)
+                        : format("betas %g,%g", optimizer.beta1, optimizer.beta2)) +
+          format(" and damping %g in %d direction%s", optimizer.damping,
+                 optimizer.damped_directions, optimizer.damped_directions == 1 ? "" : "s");
+    options_of =
+        std::string(traits.alpha ? "--alpha" : "--betas") + ", --damping, --damped-directions";
+  }
   return format(
-      "for updates that come late: rmsprop with alpha %g and damping %g, learning rate %g, %s "
-      "after a "
-      "warm-up of %g epochs (--optimizer sgd-momentum trains without all of these; --alpha, "
-      "--damping, --learning-rate, --lr-schedule and --lr-warmup change them)",
-      optimizer.alpha, optimizer.damping, optimizer.learning_rate, rate.schedule->c_str(),
-      *rate.warmup);
+      "for updates that come late: %s with %s, learning rate %g, %s after a warm-up of %g epochs "
+      "(--optimizer sgd-momentum trains without all of these; %s, --learning-rate, --lr-schedule "
+      "and --lr-warmup change them)",
+      plan.optimizer.c_str(), own.c_str(), optimizer.learning_rate, rate.schedule->c_str(),
+      *rate.warmup, options_of.c_str());
 }
 
 }  // namespace
@@ -109,17 +121,18 @@ OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan)
       .learning_rate = options.learning_rate.value_or(usual.rate),
       .momentum = options.momentum.value_or(usual.momentum),
       .nesterov = options.nesterov,
-      .weight_decay = options.weight_decay.value_or(traits.weight_decay),
+      .weight_decay =
+          options.weight_decay.value_or(usual.weight_decay.value_or(traits.weight_decay)),
       .vectors_decay = options.decay_of ? *options.decay_of == "all" : !traits.decoupled,
       .rates = rates_of_groups(options.rate_of),
       .ema = plan.ema};
-  if (options.betas.size() == 2) {
-    optimizer.beta1 = options.betas[0];
-    optimizer.beta2 = options.betas[1];
-  }
+  const bool betas = options.betas.size() == 2;
+  optimizer.beta1 = betas ? options.betas[0] : usual.beta1;
+  optimizer.beta2 = betas ? options.betas[1] : usual.beta2;
   optimizer.nu = options.nu.value_or(optimizer.nu);
   optimizer.alpha = options.alpha.value_or(usual.alpha);
   optimizer.damping = options.damping.value_or(usual.damping);
+  optimizer.damped_directions = options.damped_directions.value_or(usual.damped_directions);
   optimizer.epsilon = options.epsilon.value_or(optimizer.epsilon);
   optimizer.clipping = decide_clipping(options, plan);
   return optimizer;

@@ -53,6 +53,8 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
   if (!shared.empty()) log.warning(shared);
   const std::string links = links_without_time(job, roles);
   if (!links.empty()) log.warning(links);
+  const std::string unlike = unlike_replicas(job, roles, devices);
+  if (!unlike.empty()) log.warning(unlike);
   if (launcher_recovers()) log.warning(kRecoversText);
   if (!prepared.table.empty()) log.line(prepared.table);
   if (!call.recipe.empty()) log.line(call.recipe);

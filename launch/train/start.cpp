@@ -15,7 +15,9 @@
 #include "base/index.h"
 #include "base/text.h"
 #include "launch/command/version.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/plan/plan_table.h"
+#include "partitioner/plan/system.h"
 
 namespace hetpipe {
 
@@ -114,6 +116,29 @@ std::string links_without_time(const TrainJob& job, const Roles& roles) {
          " of the cluster file not (messages take this machine's time, predictions count the "
          "file's). Add emulate = true to " +
          all + " to rehearse links too.";
+}
+
+std::string unlike_replicas(const TrainJob& job, const Roles& roles,
+                            const std::vector<RankDevice>& devices) {
+  if (!optimizer_named(job.plan.optimizer).orthogonal) return {};
+  const bool waves = traits(composition(job.plan).sync).stage == StageSync::waves;
+  std::map<std::pair<int, int>, std::set<std::string>> groups;  // of those that add up gradients
+  for (std::size_t r = 0; r < roles.of_rank.size(); ++r) {
+    const auto& worker = roles.of_rank[r].worker;
+    if (!worker) continue;
+    const bool alone = waves || job.plan.virtual_workers.size() == 1;
+    const std::pair group =
+        alone ? std::pair(worker->virtual_worker.value, worker->stage().value) : std::pair(0, 0);
+    groups[group].insert(devices[r].text);
+  }
+  for (const auto& [group, kinds] : groups) {
+    if (kinds.size() < 2) continue;
+    const std::vector<std::string> names(kinds.begin(), kinds.end());
+    return job.plan.optimizer + " makes updates that differ in their last bits between " +
+           join(names, " and ") + ", which share parameters: their weights drift apart. Another " +
+           "--optimizer makes the same ones on every device.";
+  }
+  return {};
 }
 
 std::string launch_lines(const TrainJob& job, const std::string& command) {

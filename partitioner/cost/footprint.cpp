@@ -42,6 +42,9 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
     footprint.largest_parameters = std::max(footprint.largest_parameters, layer.parameter_bytes);
     footprint.stash_once += costs.stash_bytes[at];
     footprint.working = std::max(footprint.working, working[at]);
+    if (!costs.update_bytes.empty()) {
+      footprint.updating = std::max(footprint.updating, costs.update_bytes[at]);
+    }
   }
   std::vector<bool> read_here(profile.layers.size(), false);
   for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {

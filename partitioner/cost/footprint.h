@@ -36,6 +36,7 @@ struct StageFootprint {
   std::int64_t foreign = 0;  // weights whose owner is in an earlier stage
   std::int64_t tied_sent = 0;      // weights that later stages use; once per such stage
   std::int64_t tied_received = 0;  // gradients that come from a later stage
+  std::int64_t updating = 0;  // scratch of one layer's update, the most (LayerCosts::update_bytes)
   // Of the samples, for one micro-batch, where they come to the device ahead of it.
   std::int64_t samples_ahead = 0;
   bool operator==(const StageFootprint&) const = default;

@@ -62,6 +62,7 @@ Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> 
       stash_bytes_(costs.stash_bytes),
       output_bytes_(costs.output_bytes),
       working_(working_bytes(profile, costs.output_bytes)) {
+  if (!costs.update_bytes.empty()) updating_.emplace(costs.update_bytes);
   std::int64_t stash = 0;
   for (std::size_t l = 0; l <= stash_bytes_.size(); ++l) {
     sums_.push_back({cuts_->parameters[l], stash});
@@ -79,6 +80,7 @@ StageFootprint Footprints::alone(int first, int end) const {
   footprint.foreign = foreign(first, end);
   footprint.largest_parameters = cuts_->largest_parameters.of(first, end);
   footprint.working = working(first, end);
+  footprint.updating = updating(first, end);
   footprint.stash_once = stash(first, end);
   footprint.stash = micro_batches_ * footprint.stash_once;
   double read = 0;
@@ -148,17 +150,19 @@ void Footprints::add_late(StageFootprint& footprint, int first, int end) const {
   });
 }
 
-FootprintTable::FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches)
+FootprintTable::FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches,
+                               Updates updates)
     : cluster_(cluster),
       profile_(profile),
       cuts_(std::make_shared<const ModelCuts>(profile)),
-      micro_batches_(micro_batches) {}
+      micro_batches_(micro_batches),
+      updates_(updates) {}
 
 const Footprints& FootprintTable::of(int kind, int samples) {
   const auto at = known_.find({kind, samples});
   if (at != known_.end()) return at->second;
   const LayerCosts costs =
-      costs_on(profile_, cluster_.kinds[static_cast<std::size_t>(kind)], samples);
+      costs_on(profile_, cluster_.kinds[static_cast<std::size_t>(kind)], samples, updates_);
   return known_.try_emplace({kind, samples}, profile_, cuts_, costs, samples, micro_batches_)
       .first->second;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -95,6 +96,10 @@ class Footprints {
     return static_cast<std::int64_t>(most);
   }
 
+  std::int64_t updating(int first, int end) const {
+    return updating_ ? updating_->of(first, end) : 0;
+  }
+
   // All of it, without messages. Grows with `end`.
   StageFootprint alone(int first, int end) const;
   // Whatever the other cuts are: what is sent goes to one later stage. To the byte where no tensor
@@ -122,12 +127,14 @@ class Footprints {
   std::vector<std::int64_t> output_bytes_;
   std::vector<Sums> sums_;  // of the layers before each
   RunMaxima working_;
+  std::optional<RunMaxima> updating_;  // none where no update has any
 };
 
 // Those of every kind of device and size of call, each made when it is first asked for.
 class FootprintTable {
  public:
-  FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches);
+  FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches,
+                 Updates updates);
   const Footprints& of(int kind, int samples);  // of Cluster::kinds
 
  private:
@@ -135,6 +142,7 @@ class FootprintTable {
   const Profile& profile_;
   std::shared_ptr<const ModelCuts> cuts_;
   int micro_batches_;
+  Updates updates_;
   std::map<std::pair<int, int>, Footprints> known_;
 };
 

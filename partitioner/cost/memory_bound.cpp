@@ -182,6 +182,8 @@ void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::in
   if (all_reduced > 1) lines.all_reduce = all_reduce_bytes(parameters, all_reduced);
   for (const ChunkMemory& chunk : chunks) {
     lines.samples_ahead = std::max(lines.samples_ahead, chunk.footprint.samples_ahead);
+    // Behind the last backward, of which nothing is there any more.
+    lines.workspace = std::max(lines.workspace, chunk.footprint.updating);
   }
 }
 

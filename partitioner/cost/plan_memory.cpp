@@ -139,7 +139,7 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
       const PlanStage& chunk = stages[static_cast<std::size_t>(j)];
       const int samples = share_of(chunk, micro_batch, r);
       const DeviceKind& kind = cluster.kind_of(chunk.devices[static_cast<std::size_t>(r)]);
-      const LayerCosts costs = costs_on(profile, kind, samples);
+      const LayerCosts costs = costs_on(profile, kind, samples, updates_of(plan));
       const int passes = folded ? plan.micro_batches : 1;
       ChunkMemory memory{stage_footprint(profile, costs, ends, StageId{j}, passes)};
       add_samples(memory.footprint, profile, chunk, samples, passes, costs.own_memory);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/plan/optimizer_rule.h"
 
 namespace hetpipe {
 namespace {
@@ -73,14 +74,22 @@ bool updates_come_late(const System& system) {
 }
 
 std::string usual_optimizer(const System& system) {
-  return updates_come_late(system) ? "rmsprop" : "sgd-momentum";
+  return updates_come_late(system) ? "adam" : "sgd-momentum";
 }
 
 std::string usual_scale(const System& system, const std::string& optimizer) {
   if (traits(system.sync).rounds) return "mean";
-  return updates_come_late(system) && optimizer == usual_optimizer(system) ? "root"
-                                                                           : PlanServer{}.scale;
+  const bool late = updates_come_late(system) && optimizer_named(optimizer).for_late_updates;
+  return late ? "root" : PlanServer{}.scale;
 }
+
+Updates updates_of(const System& system, const std::string& optimizer) {
+  if (optimizer_named(optimizer).orthogonal) return Updates::orthogonal;
+  const bool usual = updates_come_late(system) && optimizer == usual_optimizer(system);
+  return usual ? Updates::damped : Updates::plain;
+}
+
+Updates updates_of(const Plan& plan) { return updates_of(composition(plan), plan.optimizer); }
 
 int usual_clock_distance(const System& system) { return traits(system.sync).rounds ? 1 : 0; }
 

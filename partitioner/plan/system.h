@@ -40,11 +40,15 @@ System composition(const Plan& plan);
 // with weights as they are: no prediction makes up for what they miss.
 bool updates_come_late(const System& system);
 
-// Where updates come late: rmsprop, whose steps do not grow with what adds up unseen, and the sum
-// of N virtual workers' updates over the root of N. Elsewhere sgd-momentum and the sum
-// (docs/training.md, "Where updates come late"). Rounds: the mean (docs/outer.md).
+// Where updates come late: adam, whose steps do not grow with what adds up unseen; and with an
+// optimizer that has defaults for that, the sum of N virtual workers' updates over the root of N.
+// Elsewhere sgd-momentum and the sum (docs/training.md, "Where updates come late"). Rounds: the
+// mean (docs/outer.md).
 std::string usual_optimizer(const System& system);
 std::string usual_scale(const System& system, const std::string& optimizer);
+// What its updates are, as far as no option of a training says otherwise.
+Updates updates_of(const System& system, const std::string& optimizer);
+Updates updates_of(const Plan& plan);
 // Rounds travel while the next one is computed, and every label means the same rounds in every run.
 int usual_clock_distance(const System& system);
 std::string usual_pull(const System& system, int clock_distance);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/plan/system.h"
 
 namespace hetpipe {
 
@@ -18,7 +19,8 @@ DappleMemory::DappleMemory(const PlanRequest& request, const PlacedLayers& place
       late_(traits(rule_.schedule).backward == BackwardForm::split),
       shares_(request, samples_),
       footprints_(request.cluster, request.profile,
-                  traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1) {
+                  traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1,
+                  updates_of(plan)) {
   schedule_.micro_batches = plan.micro_batches;
   schedule_.in_flight = plan.in_flight;
   for (const DeviceKind& kind : request.cluster.kinds) memory_.push_back(kind.for_plans());

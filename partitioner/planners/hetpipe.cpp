@@ -153,6 +153,7 @@ class Planner {
     request.micro_batches = micro_batches_;
     request.in_flight = in_flight;
     request.optimizer = optimizer_of(request_);
+    request.updates = updates_of(system_, request.optimizer);
     request.server = traits(system_.sync).waves();
     request.average = request_.ema > 0 && !request.server;
     request.clock_distance = clock_distance_of(request_);

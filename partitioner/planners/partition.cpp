@@ -99,8 +99,8 @@ Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
   shape.stages = static_cast<int>(order.size());
   std::vector<LayerCosts> costs;
   for (const DeviceName& device : order) {
-    costs.push_back(
-        costs_on(profile, cluster.kind_of(device), request.minibatch / request.micro_batches));
+    costs.push_back(costs_on(profile, cluster.kind_of(device),
+                             request.minibatch / request.micro_batches, request.updates));
   }
   Partition result;
   for (std::size_t k = 0; k < order.size(); ++k) {
@@ -168,6 +168,7 @@ Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Pl
   request.micro_batches = plan.micro_batches;
   request.in_flight = plan.in_flight;
   request.optimizer = plan.optimizer;
+  request.updates = updates_of(plan);
   request.server = plan.server.has_value();
   request.average = plan.ema > 0 && !request.server;
   request.clock_distance = plan.server ? plan.server->clock_distance : 0;

@@ -31,6 +31,7 @@ struct PartitionRequest {
   int micro_batches = 1;
   int in_flight = 1;  // Nm
   std::string optimizer = "sgd-momentum";
+  Updates updates = Updates::plain;
   bool server = true;
   bool average = false;  // of the weights, kept by the stages themselves
   int clock_distance = 0;

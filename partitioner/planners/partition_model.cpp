@@ -26,7 +26,8 @@ void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& 
   std::map<std::string, int> nodes;
   for (const DeviceName& name : request.devices) {
     const DeviceKind& kind = cluster.kind_of(name);
-    const LayerCosts costs = costs_on(profile, kind, request.minibatch / model.micro_batches);
+    const LayerCosts costs =
+        costs_on(profile, kind, request.minibatch / model.micro_batches, request.updates);
     PartitionDevice device{.footprints = Footprints(profile, model.cuts, costs,
                                                     request.minibatch / model.micro_batches,
                                                     model.micro_batches)};

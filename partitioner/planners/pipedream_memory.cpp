@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "partitioner/cost/memory.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/planners/replicated.h"
 
 namespace hetpipe {
@@ -15,7 +16,7 @@ PipedreamMemory::PipedreamMemory(const PlanRequest& request, const Plan& plan, i
       samples_(batch / plan.micro_batches),
       late_(traits(rule_.schedule).backward == BackwardForm::split),
       table_(request.cluster, request.profile,
-             traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1) {
+             traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1, updates_of(plan)) {
   for (const int kind : kinds_present(request.cluster)) {
     kinds_.push_back({kind, request.cluster.kinds[static_cast<std::size_t>(kind)].for_plans(), {}});
   }

@@ -273,6 +273,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.minibatch = minibatch_;
   request.micro_batches = knobs.micro_batches;
   request.optimizer = optimizer_of(row_.request);
+  request.updates = updates_of(composition(row_.request), request.optimizer);
   request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
   request.server = has_server();
   request.average = row_.request.ema > 0 && !has_server();

@@ -113,6 +113,13 @@ Measurement relative(const Profile& profile, const Measurement& measured, const 
         scaled(measured.backward[l], backward_work(layer, forward, measured.batch), from, to);
   }
   for (double& seconds : result.update) seconds *= from.bandwidth / to.bandwidth;
+  for (double& seconds : result.damped_update) seconds *= from.bandwidth / to.bandwidth;
+  for (std::size_t l = 0; l < result.orthogonal_update.size(); ++l) {
+    const double plain = measured.update.empty() ? 0 : measured.update[l];
+    result.orthogonal_update[l] =
+        plain * from.bandwidth / to.bandwidth +
+        std::max(0.0, measured.orthogonal_update[l] - plain) * from.flops / to.flops;
+  }
   if (measured.precision && two_bytes(*measured.precision) != two_bytes(precision)) {
     for (auto* of : {&result.output_bytes, &result.stash_bytes}) {
       for (std::int64_t& bytes : *of) bytes = two_bytes(precision) ? bytes / 2 : bytes * 2;
@@ -159,6 +166,8 @@ Measurement absolute(const Profile& profile, const Sizes& sizes, const DeviceKin
   result.precision = stated(precision);
   result.estimate = "from flops and bytes by roofline";
   const double share = two_bytes(precision) ? 0.5 : 1;  // of fp32's bytes
+  const bool matrices = std::any_of(profile.layers.begin(), profile.layers.end(),
+                                    [](const ProfileLayer& l) { return !l.matrices.empty(); });
   std::vector<double> outputs;
   for (const double bytes : sizes.output) outputs.push_back(bytes * batch);
   for (std::size_t l = 0; l < profile.layers.size(); ++l) {
@@ -171,6 +180,16 @@ Measurement absolute(const Profile& profile, const Sizes& sizes, const DeviceKin
     result.backward.push_back(roofline(backward.flops, backward.bytes, rates));
     result.update.push_back(kUpdateTraffic * static_cast<double>(layer.parameter_bytes) /
                             rates.bandwidth);
+    if (matrices) {
+      double flops = 0, bytes = 0;
+      for (const MatrixSides& matrix : layer.matrices) {
+        flops += orthogonal_flops(matrix);
+        bytes += 4.0 * static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns);
+      }
+      const double plain = result.update.back();
+      result.damped_update.push_back(plain + kDampingPasses * bytes / rates.bandwidth);
+      result.orthogonal_update.push_back(plain + flops / rates.flops);
+    }
     result.output_bytes.push_back(std::llround(outputs[l]));
     result.stash_bytes.push_back(std::llround(sizes.stash[l] * batch));
   }

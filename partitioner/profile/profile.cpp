@@ -63,6 +63,27 @@ std::vector<std::int64_t> scaled(const std::vector<std::int64_t>& bytes, int fro
   return result;
 }
 
+const std::vector<double>& update_of(const Measurement& m, Updates updates) {
+  const bool damped = updates == Updates::damped && !m.damped_update.empty();
+  const bool orthogonal = updates == Updates::orthogonal && !m.orthogonal_update.empty();
+  return damped ? m.damped_update : orthogonal ? m.orthogonal_update : m.update;
+}
+
+bool narrow(const Measurement& m) {
+  return m.precision && (*m.precision == Precision::bf16 || *m.precision == Precision::fp16);
+}
+
+std::vector<std::int64_t> scratch_of(const Profile& profile, Updates updates, bool narrow) {
+  std::vector<std::int64_t> bytes;
+  for (const ProfileLayer& layer : profile.layers) {
+    bytes.push_back(0);
+    for (const MatrixSides& matrix : layer.matrices) {
+      bytes.back() = std::max(bytes.back(), scratch_bytes(matrix, updates, narrow));
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<const Measurement*> measurements_for(const Profile& profile, const DeviceKind& kind) {
@@ -70,7 +91,7 @@ std::vector<const Measurement*> measurements_for(const Profile& profile, const D
   return measured.empty() && kind.emulate ? measured_on(profile, kind.emulate->of) : measured;
 }
 
-LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
+LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch, Updates updates) {
   ensure(batch > 0, "costs_on needs at least one sample");
   const auto measured = measurements_for(profile, kind);
   const bool emulated = !measured.empty() && !same_device_type(measured.front()->device, kind.name);
@@ -105,11 +126,11 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
   LayerCosts costs;
   costs.forward = at_batch(*low, *high, batch, &Measurement::forward, factor);
   costs.backward = at_batch(*low, *high, batch, &Measurement::backward, factor);
-  if (low->update.empty() || high->update.empty()) {
-    costs.update.assign(profile.layers.size(), 0.0);
-  } else {  // depends on the parameters alone, not on the batch
-    costs.update = low->update;
-    for (double& seconds : costs.update) seconds *= factor;
+  costs.update = update_of(*low, updates);  // depends on the parameters alone, not on the batch
+  costs.update.resize(profile.layers.size(), 0.0);
+  for (double& seconds : costs.update) seconds *= factor;
+  if (updates != Updates::plain) {
+    costs.update_bytes = scratch_of(profile, updates, narrow(*nearest));
   }
   if (low->weight_gradient.empty() || high->weight_gradient.empty()) {
     // Two products of equal size, one for the input and one for the weights.

@@ -11,6 +11,7 @@
 
 #include "base/precision.h"
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/profile/matrices.h"
 
 // The costs of each layer of a model on each device type. A plain value, read from and written to
 // a profile file (docs/files.md). Times are seconds per call with `batch` samples.
@@ -32,6 +33,7 @@ struct ProfileLayer {
   // Its output is kept for the backward of layers that read it alone: a stage without any of these
   // does not keep it, though it is in the stash bytes.
   bool kept_for_readers = false;
+  std::vector<MatrixSides> matrices{};  // of its parameters, its own that change
   bool operator==(const ProfileLayer&) const = default;
 };
 
@@ -45,7 +47,9 @@ struct Measurement {
   std::vector<std::int64_t> stash_bytes{};  // kept from forward to backward
   std::string estimate = {};  // how it was estimated ("from ..."); empty: it was measured
   std::vector<double> weight_gradient{};  // its part of backward; may be empty
-  std::optional<Precision> precision{};   // of a GPU; absent: the one that is planned for
+  // Updates whose changes of matrices are damped, or made orthogonal; may be empty.
+  std::vector<double> damped_update{}, orthogonal_update{};
+  std::optional<Precision> precision{};  // of a GPU; absent: the one that is planned for
   bool operator==(const Measurement&) const = default;
 };
 
@@ -85,10 +89,11 @@ struct LayerCosts {
   std::vector<double> update;
   std::vector<std::int64_t> output_bytes{};
   std::vector<std::int64_t> stash_bytes{};
-  bool estimated = false;               // from a measurement that is an estimate (estimate.h)
-  std::vector<double> weight_gradient;  // part of backward; where not measured, half of it for
-                                        // layers with parameters
-  bool own_memory = false;              // of the device: it is not the host's, as a CPU's is
+  bool estimated = false;                    // from a measurement that is an estimate (estimate.h)
+  std::vector<double> weight_gradient;       // part of backward; where not measured, half of it for
+                                             // layers with parameters
+  bool own_memory = false;                   // of the device: it is not the host's, as a CPU's is
+  std::vector<std::int64_t> update_bytes{};  // scratch of the update; empty: none
 };
 
 // What a kind's costs are scaled from, by batch: its own measurements, or those of Emulation::of
@@ -101,8 +106,10 @@ std::vector<const Measurement*> measurements_for(const Profile& profile, const D
 // two nearest (a fixed part and a part per sample), with two exceptions that keep times positive
 // and from falling as the batch grows: a fixed part below zero gives way to proportion, a falling
 // line to the nearest measurement's own time. With one measured batch, time is in proportion. Bytes
-// scale with the batch.
+// scale with the batch. Damped and orthogonal updates that were not measured take as long as plain
+// ones.
 // UserError when nothing covers the kind, naming the command that measures it.
-LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch);
+LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch,
+                    Updates updates = Updates::plain);
 
 }  // namespace hetpipe

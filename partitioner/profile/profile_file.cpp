@@ -20,6 +20,7 @@ constexpr Range kBytes{0, 1e13};  // ten terabytes, as for all layers together
 constexpr Range kFlops{0, 1e17};
 constexpr Range kSeconds{0, 1e5};
 constexpr Range kBatch{1, 1e7};
+constexpr Range kSides{1, 1e9};
 
 class ProfileFile {
  public:
@@ -90,6 +91,7 @@ class ProfileFile {
     layer.shares = reader.string("shares").value_or("");
     layer.output = reader.boolean("output").value_or(false);
     layer.kept_for_readers = reader.boolean("kept_for_readers").value_or(false);
+    read_matrices(reader, layer);
     layer_lines_.push_back(value.line);
     reader.done();
     const auto named = [&](const std::string& name) {
@@ -107,6 +109,20 @@ class ProfileFile {
                          "' (no earlier layer has that name). Name the layer that owns them.");
     }
     profile_.layers.push_back(std::move(layer));
+  }
+
+  void read_matrices(TomlReader& reader, ProfileLayer& layer) {
+    const auto sides = reader.integers("matrices", kSides).value_or(std::vector<std::int64_t>{});
+    if (sides.size() % 2 != 0) {
+      reader.problem(reader.line_of("matrices"),
+                     format("layer '%s': matrices has %zu numbers (they are rows and columns, in "
+                            "turns). Give both of each matrix.",
+                            layer.name.c_str(), sides.size()));
+      return;
+    }
+    for (std::size_t i = 0; i < sides.size(); i += 2) {
+      layer.matrices.push_back({sides[i], sides[i + 1]});
+    }
   }
 
   // A model that was never measured needs what a roofline is made of.
@@ -149,6 +165,9 @@ class ProfileFile {
     m.backward = sized(reader, "backward", reader.reals("backward", kSeconds, Need::required));
     m.update = sized(reader, "update", reader.reals("update", kSeconds));
     m.weight_gradient = sized(reader, "weight_gradient", reader.reals("weight_gradient", kSeconds));
+    m.damped_update = sized(reader, "damped_update", reader.reals("damped_update", kSeconds));
+    m.orthogonal_update =
+        sized(reader, "orthogonal_update", reader.reals("orthogonal_update", kSeconds));
     check_part_of_backward(reader, m);
     const auto nothing = [](double seconds) { return seconds == 0; };
     if (!m.forward.empty() && std::all_of(m.forward.begin(), m.forward.end(), nothing) &&
@@ -295,6 +314,13 @@ std::string to_toml(const Profile& profile) {
     if (layer.stash_bytes > 0) text += "stash_bytes = " + toml_real(layer.stash_bytes) + "\n";
     if (layer.output) text += "output = true\n";
     if (layer.kept_for_readers) text += "kept_for_readers = true\n";
+    if (!layer.matrices.empty()) {
+      std::vector<std::int64_t> sides;
+      for (const MatrixSides& matrix : layer.matrices) {
+        sides.insert(sides.end(), {matrix.rows, matrix.columns});
+      }
+      text += "matrices = " + numbers(sides, integer_text) + "\n";
+    }
     if (!layer.shares.empty()) text += "shares = " + toml_string(layer.shares) + "\n";
   }
   for (const Measurement& m : profile.measurements) {
@@ -307,6 +333,12 @@ std::string to_toml(const Profile& profile) {
     if (!m.update.empty()) text += "update = " + numbers(m.update, toml_real) + "\n";
     if (!m.weight_gradient.empty()) {
       text += "weight_gradient = " + numbers(m.weight_gradient, toml_real) + "\n";
+    }
+    if (!m.damped_update.empty()) {
+      text += "damped_update = " + numbers(m.damped_update, toml_real) + "\n";
+    }
+    if (!m.orthogonal_update.empty()) {
+      text += "orthogonal_update = " + numbers(m.orthogonal_update, toml_real) + "\n";
     }
     text += "output_bytes = " + numbers(m.output_bytes, integer_text) + "\n";
     text += "stash_bytes = " + numbers(m.stash_bytes, integer_text) + "\n";

@@ -10,7 +10,7 @@ namespace hetpipe {
 
 const LayerCosts& CostTable::on(const DeviceKind& kind, int batch) {
   const auto [at, added] = costs_.try_emplace({&kind, batch});
-  if (added) at->second = costs_on(profile_, kind, batch);
+  if (added) at->second = costs_on(profile_, kind, batch, updates_);
   return at->second;
 }
 

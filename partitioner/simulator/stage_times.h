@@ -12,11 +12,11 @@
 // What each replica of each stage of a virtual worker takes, from the profile.
 namespace hetpipe {
 
-// costs_on, each kind and batch worked out once.
+// costs_on of these updates, each kind and batch worked out once.
 class CostTable {
  public:
-  CostTable(const Cluster& cluster, const Profile& profile)
-      : cluster_(cluster), profile_(profile) {}
+  CostTable(const Cluster& cluster, const Profile& profile, Updates updates)
+      : cluster_(cluster), profile_(profile), updates_(updates) {}
   const LayerCosts& on(const DeviceKind& kind, int batch);
   const Cluster& cluster() const { return cluster_; }
   const Profile& profile() const { return profile_; }
@@ -24,6 +24,7 @@ class CostTable {
  private:
   const Cluster& cluster_;
   const Profile& profile_;
+  Updates updates_;
   std::map<std::pair<const DeviceKind*, int>, LayerCosts> costs_;
 };
 

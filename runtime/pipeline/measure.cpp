@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "runtime/model/model.h"
 #include "runtime/pipeline/profiled_layers.h"
+#include "runtime/pipeline/time_updates.h"
 #include "runtime/pipeline/timed_model.h"
 
 namespace hetpipe {
@@ -137,6 +138,8 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
   model.check_complete();
   check_batches(batches);
   const int layers = model.layer_count();
+  const MatrixTimes matrices =
+      options.matrices ? *options.matrices : time_matrices(model, device, options.clock);
   Profile profile;
   profile.model = model.name();
   for (int batch : batches) {
@@ -164,6 +167,10 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
     m.forward = by_layer(timed, times.forward, &LayerShapes::forward_flops);
     m.backward = by_layer(timed, times.backward, &LayerShapes::backward_flops);
     m.update = std::move(times.update);
+    for (std::size_t l = 0; l < m.update.size(); ++l) {
+      m.damped_update.push_back(m.update[l] + matrices.damped[l]);
+      m.orthogonal_update.push_back(m.update[l] + matrices.orthogonal[l]);
+    }
     for (int i = 0; i < layers; ++i) {
       m.output_bytes.push_back(timed.output_bytes(i));
       m.stash_bytes.push_back(kept_bytes(model, timed.shapes(), i, batch, device.element_type()));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "kernels/device.h"
 #include "partitioner/profile/profile.h"
 #include "runtime/model/model.h"
+#include "runtime/pipeline/time_updates.h"
 
 namespace hetpipe {
 
@@ -28,6 +30,7 @@ struct MeasureOptions {
   double seconds_per_layer = 0.01;                 // and time spent, times the number of layers
   std::function<void(const PassCheck&)> on_batch;  // called after each batch
   std::function<std::int64_t()> clock = now_ns;    // ns; a test's own is no machine's
+  std::optional<MatrixTimes> matrices{};  // which do not depend on the batch; absent: timed
 };
 
 // Times every layer of `model` on `device`, alone on it, at each batch. A layer timed by itself in
@@ -37,7 +40,8 @@ struct MeasureOptions {
 // one go, as a stage with all of these layers runs it, and each layer's share of that time is its
 // share of the flops. A time is the median over passes; equal layers (same spec, input shapes and
 // gradients wanted) or groups of them share the mean of their medians. Bytes are those of the
-// layers one by one, so that a stage may begin or end at any of them. Needs memory for one
+// layers one by one, so that a stage may begin or end at any of them. Damped and orthogonal
+// changes of matrices are timed by themselves and come on top of the update. Needs memory for one
 // whole minibatch of the largest batch. UserError for batches that are empty, repeated or not
 // positive.
 Profile measure_profile(const Model& model, Device& device, const std::vector<int>& batches,

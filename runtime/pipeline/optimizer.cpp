@@ -103,7 +103,7 @@ void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const f
   for (const Run& run : trained_) apply(run, p, step, gradient.as<float>(), weights);
   for (const Matrix& matrix : damped_) {
     device_.damp(stream_, gradient.as<float>() + matrix.first, matrix.form,
-                 static_cast<float>(options_.damping));
+                 {static_cast<float>(options_.damping), options_.damped_directions, step});
   }
   if (looks_ahead_ && traits_.predicts_by_last_update) {
     if (!last_update_) {

@@ -29,7 +29,8 @@ struct OptimizerOptions {
   double alpha = 0.99;  // of rmsprop
   double nu = 1;        // of the momentum in the step, the rest is the gradient
   double epsilon = 1e-8;
-  double damping = 0;  // share of a matrix's change in the direction that Device::damp finds
+  double damping = 0;         // share of a matrix's change in directions that Device::damp finds,
+  int damped_directions = 1;  // so many
   double weight_decay = 0;
   bool vectors_decay = true;    // parameters of one dimension as well: biases, norms
   std::vector<RateOf> rates{};  // the first that covers a parameter holds
@@ -42,9 +43,9 @@ constexpr auto fields_of(Type<OptimizerOptions>) {
                 &OptimizerOptions::momentum, &OptimizerOptions::nesterov, &OptimizerOptions::beta1,
                 &OptimizerOptions::beta2, &OptimizerOptions::alpha, &OptimizerOptions::nu,
                 &OptimizerOptions::epsilon, &OptimizerOptions::damping,
-                &OptimizerOptions::weight_decay, &OptimizerOptions::vectors_decay,
-                &OptimizerOptions::rates, &OptimizerOptions::ema, &OptimizerOptions::schedule,
-                &OptimizerOptions::clipping>;
+                &OptimizerOptions::damped_directions, &OptimizerOptions::weight_decay,
+                &OptimizerOptions::vectors_decay, &OptimizerOptions::rates, &OptimizerOptions::ema,
+                &OptimizerOptions::schedule, &OptimizerOptions::clipping>;
 }
 
 // The optimizer of one stage of one virtual worker; its state is local to both. It yields the

@@ -90,7 +90,7 @@ void Orthogonalizer::apply(float* d, float factor) {
   Buffer gram = elements(squared), q = elements(squared), moved = elements(count_);
   Buffer x = narrow ? elements(count_) : Buffer();   // of d,
   Buffer wide = narrow ? floats(count_) : Buffer();  // and of what it is moved by
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kOrthogonalSteps; ++step) {
     if (narrow)
       device_.convert(stream_, x.data(), type, reinterpret_cast<std::byte*>(d), ElementType::fp32,
                       count_);

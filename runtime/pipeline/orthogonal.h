@@ -6,18 +6,18 @@
 
 #include "kernels/buffer.h"
 #include "kernels/device.h"
+#include "partitioner/profile/matrices.h"
 
 namespace hetpipe {
 
 // Makes the change of a weight matrix orthogonal, or nearly so: of d = U S V^T, U V^T, whose
-// directions are all as long. By five steps of the iteration of Newton and Schulz from d / |d|
-// (Jordan et al., "Muon", 2024, with its coefficients; PyTorch's torch.optim.Muon), of the smaller
-// side m and the larger side n:
+// directions are all as long. By kOrthogonalSteps steps of the iteration of Newton and Schulz from
+// d / |d| (Jordan et al., "Muon", 2024, with its coefficients; PyTorch's torch.optim.Muon), of the
+// smaller side m and the larger side n:
 //   A = X X^T;  B = b A + c A A;  X = a X + B X       X (m, n), or its transpose
 // computed as q = (c / b) A A + A and X = a X + b q X. Products in the device's element type.
 class Orthogonalizer {
  public:
-  static constexpr int kSteps = 5;
   static constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
 
   // Of matrices (rows, columns), row-major.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/pipeline/time_updates.h"
+
 namespace hetpipe {
 namespace {
 
@@ -58,6 +60,9 @@ ProfileLayer profiled_layer(const Model& model, const std::vector<LayerShapes>& 
   if (!shares.empty()) row.shares = model.layer(shares.front().owner).name;
   for (const ParameterShape& p : of_sample.parameters) {
     row.parameter_bytes += 4 * p.shape.elements();
+  }
+  for (const DampedMatrix& matrix : matrices_of(model, layer)) {
+    row.matrices.push_back({matrix.rows, matrix.columns});
   }
   row.kept_for_readers =
       !of(shapes, layer).backward_needs_output && kept_for_readers(model, shapes, layer);

@@ -18,15 +18,24 @@ constexpr double kHarmless = 5;  // updates that do not see each other
 
 UsualTraining usual_training(const Plan& plan) {
   const System system = composition(plan);
-  if (updates_come_late(system) && plan.optimizer == usual_optimizer(system)) {
-    return {.rate = kLateRate,
-            .alpha = 0.9,
-            .damping = 0.9,
-            .schedule = "polynomial",
-            .warmup = 0.1,
-            .for_late_updates = true};
-  }
   const OptimizerTraits& optimizer = optimizer_named(plan.optimizer);
+  if (updates_come_late(system) && optimizer.for_late_updates) {
+    UsualTraining late{.schedule = "polynomial", .warmup = 0.1, .for_late_updates = true};
+    if (optimizer.orthogonal) {
+      late.rate = kLateMuonRate;
+      late.momentum = 0.8;
+      late.weight_decay = 0;
+    } else if (optimizer.alpha) {
+      late.rate = kLateRmspropRate;
+      late.alpha = late.damping = 0.9;
+    } else {
+      late.rate = kLateAdamRate;
+      late.beta1 = 0.8;
+      late.beta2 = late.damping = 0.95;
+      late.damped_directions = kUsualDirections;
+    }
+    return late;
+  }
   if (optimizer.orthogonal) return {.rate = kAdamRate, .momentum = 0.95};
   if (optimizer.moments || optimizer.alpha) return {.rate = kAdamRate};
   if (plan.optimizer != "sgd-momentum" || !traits(system.sync).waves()) return {};

@@ -30,21 +30,27 @@ constexpr auto fields_of(Type<RateOptions>) {
 
 constexpr double kSgdRate = 0.01;
 constexpr double kAdamRate = 0.001;
-constexpr double kLateRate = 0.0025;
+constexpr double kLateAdamRate = 0.0075;
+constexpr double kLateRmspropRate = 0.0025;
+constexpr double kLateMuonRate = 0.01;
 
 // What training does where no option says otherwise.
 struct UsualTraining {
   double rate = kSgdRate;
   int unseen_updates = 1;  // that may be pending without seeing each other, its own among them
   double momentum = 0.9;   // of sgd-momentum, muon
-  double alpha = 0.99;     // of rmsprop
+  double beta1 = 0.9;      // of adam, adamw, lamb
+  double beta2 = 0.999;
+  double alpha = 0.99;  // of rmsprop
   double damping = 0;
-  std::string schedule = "constant";  // of the rate
-  double warmup = 0;                  // of the rate: a share of the training
-  bool for_late_updates = false;      // all of this
+  int damped_directions = 1;
+  std::optional<double> weight_decay{};  // absent: the optimizer's
+  std::string schedule = "constant";     // of the rate
+  double warmup = 0;                     // of the rate: a share of the training
+  bool for_late_updates = false;         // all of this
   bool lowered() const { return rate < kSgdRate && unseen_updates > 1; }
 };
-// Where updates come late (updates_come_late), their usual optimizer has what was found to lose
+// Where updates come late (updates_come_late), adam, rmsprop and muon have what was found to lose
 // least there (docs/training.md, "Where updates come late").
 //
 // Otherwise the rate is kAdamRate with adam, adamw, lamb, rmsprop and muon, else kSgdRate. With

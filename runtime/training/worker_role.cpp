@@ -50,7 +50,7 @@ WeightPolicy policy_for(const Plan& plan, const PlanVirtualWorker& vw, StageId s
 std::vector<StagePace> paces_of(const TrainJob& job, const Role::Worker& role) {
   std::vector<StagePace> paces(role.stages.size());
   if (!job.emulates() || !job.cluster->kind_of(role.device).emulate) return paces;
-  CostTable costs(*job.cluster, *job.profile);
+  CostTable costs(*job.cluster, *job.profile, updates_of(job.plan));
   const WorkerTimes times = worker_times(job.plan, role.virtual_worker, costs);
   for (std::size_t c = 0; c < role.stages.size(); ++c) {
     const ReplicaTimes& of = times[at(role.stages[c].value)][at(role.replica)];

@@ -39,7 +39,8 @@ SerialOptimizer optimizer_of(const std::string& name) {
           .epsilon = 1e-6f,
           .alpha = 0.95f,
           .nu = name == "adamw" ? 0.7f : 1.0f,
-          .damping = name == "damped" ? 0.8f : 0.0f};
+          .damping = name == "damped" ? 0.8f : 0.0f,
+          .damped_directions = name == "damped" ? 3 : 1};
 }
 
 struct Case {
@@ -138,6 +139,7 @@ TEST(OptimizerChoices, EveryChoiceCounts) {
     }
     if (name == "damped") {
       EXPECT_TRUE(changed([](SerialOptimizer& o) { o.damping = 0; }));
+      EXPECT_TRUE(changed([](SerialOptimizer& o) { o.damped_directions = 2; }));
     }
   }
 }

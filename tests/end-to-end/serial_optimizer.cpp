@@ -77,7 +77,7 @@ Floats SerialSteps::delta(const Floats& gradient, const Floats& weights, std::in
     const auto rate = static_cast<float>(optimizer_.rate_at(p) * of.factor);
     step_of(of, gradient, weights, has("lamb") ? 1.0f : rate, factors, result);
     if (has("lamb")) trust(of, weights, rate, result);
-    if (optimizer_.damping > 0 && of.rows > 1 && of.columns > 1) damp(of, result);
+    if (optimizer_.damping > 0 && of.rows > 1 && of.columns > 1) damp(of, step, result);
   }
   step_ = step;
   newest_ = result;
@@ -190,7 +190,12 @@ void SerialSteps::muon(const Parameter& of, const Floats& gradient, const Floats
   }
 }
 
-void SerialSteps::damp(const Parameter& of, Floats& result) const {
+void SerialSteps::damp(const Parameter& of, std::int64_t step, Floats& result) const {
+  const auto mixed = [](std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  };
   float* const d = result.data() + of.first;
   const auto along_rows = [&](const Floats& v) {
     Floats sums;
@@ -224,14 +229,26 @@ void SerialSteps::damp(const Parameter& of, Floats& result) const {
   const auto over_outputs = [&](const Floats& v) {
     return of.inputs_first ? along_rows(v) : down_columns(v);
   };
-  Floats x = over_outputs(over_inputs(Floats(of.inputs_first ? of.rows : of.columns, 1.0f)));
-  const double squares = squares_of(x, 0, x.size());
-  for (float& value : x) value *= squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0.0f;
-  const Floats z = over_inputs(x);
-  for (std::size_t r = 0; r < of.rows; ++r) {
-    for (std::size_t c = 0; c < of.columns; ++c) {
-      const float by = optimizer_.damping * z[of.inputs_first ? c : r];
-      d[r * of.columns + c] -= by * x[of.inputs_first ? r : c];
+  const std::size_t inputs = of.inputs_first ? of.rows : of.columns;
+  const std::size_t most = std::max<std::size_t>(1, std::min(of.rows, of.columns) / 2);
+  const auto directions = static_cast<std::size_t>(optimizer_.damped_directions);
+  for (std::size_t k = 0; k < std::min(most, directions); ++k) {
+    Floats start;
+    for (std::size_t i = 0; i < inputs; ++i) {
+      start.push_back(
+          k == 0 || mixed(i + (std::uint64_t(step) << 24) + (k << 56)) % 2 == 1 ? 1.0f : -1.0f);
+    }
+    Floats x = over_outputs(over_inputs(start));
+    const double squares = squares_of(x, 0, x.size());
+    for (float& value : x) {
+      value *= squares > 0 ? static_cast<float>(1 / std::sqrt(squares)) : 0.0f;
+    }
+    const Floats z = over_inputs(x);
+    for (std::size_t r = 0; r < of.rows; ++r) {
+      for (std::size_t c = 0; c < of.columns; ++c) {
+        const float by = optimizer_.damping * z[of.inputs_first ? c : r];
+        d[r * of.columns + c] -= by * x[of.inputs_first ? r : c];
+      }
     }
   }
 }

@@ -30,7 +30,8 @@ struct SerialOptimizer {
   float epsilon = 1e-8f;
   float alpha = 0.99f;  // of rmsprop
   float nu = 1;
-  float damping = 0;          // of matrices
+  float damping = 0;  // of matrices
+  int damped_directions = 1;
   bool vectors_decay = true;  // parameters of one dimension as well
   // Of a parameter by its name: a factor of its rate; absent: 1.
   std::function<double(const std::string&)> factor_of{};
@@ -59,8 +60,10 @@ class SerialSteps {
   //                 (five steps X = a X + (b A + c A^2) X with A = X X^T from d / |d|, X no higher
   //                 than wide), or d / |d| where it is no matrix, times rate 0.2 sqrt(longer side);
   //                 less (rate decay) w
-  // Of a matrix d, damped: y = the sums over inputs, x = d^T y over its norm, z = d x,
-  // d = d - (damping z) x^T. Sums along rows by 32 lanes, down columns by blocks of 64 rows.
+  // Of a matrix d, damped, for direction k below damped_directions and half of the shorter side
+  // (one at least): y = d s, x = d^T y over its norm, z = d x, d = d - (damping z) x^T. Sums along
+  // rows by 32 lanes, down columns by blocks of 64 rows. s_i is 1 for k = 0, else the last bit (1:
+  // 1, 0: -1) of SplitMix64's mixing of i + 2^24 step + 2^56 k.
   //   lamb          m, v of g;  u = adamw's at rate 1;  delta = -(u (rate |w| / |u|)), and
   //                 -(u rate) where a norm is 0: of each parameter, squares as for clipping
   Floats delta(const Floats& gradient, const Floats& weights, std::int64_t step, Minibatch p);
@@ -95,7 +98,7 @@ class SerialSteps {
                const Adam& factors, Floats& result);
   void muon(const Parameter& of, const Floats& gradient, const Floats& weights, float rate,
             Floats& result);
-  void damp(const Parameter& of, Floats& result) const;
+  void damp(const Parameter& of, std::int64_t step, Floats& result) const;
   static void trust(const Parameter& of, const Floats& weights, float rate, Floats& result);
 
   SerialOptimizer optimizer_;

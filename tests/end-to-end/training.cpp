@@ -343,6 +343,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                    .nu = training_.optimizer.nu,
                    .epsilon = training_.optimizer.epsilon,
                    .damping = training_.optimizer.damping,
+                   .damped_directions = training_.optimizer.damped_directions,
                    .weight_decay = training_.optimizer.weight_decay,
                    .vectors_decay = training_.optimizer.vectors_decay,
                    .rates = training_.rates,

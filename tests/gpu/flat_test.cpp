@@ -185,7 +185,7 @@ TEST_F(CudaArrays, Damp) {
       expect_same([&](Arrays& a, std::int64_t n) {
         float* const d = a.add(drawn(1, n));
         if (n >= columns)
-          a.device().damp(a.stream(), d, {n / columns, columns, inputs_first}, 0.8f);
+          a.device().damp(a.stream(), d, {n / columns, columns, inputs_first}, {0.8f, 3, 12});
         return a.read(d, n);
       });
     }

@@ -13,7 +13,16 @@ namespace {
 static_assert(kWarp == kDampLanes);
 constexpr int kRows = kThreads / kWarp;  // of a block, one for each warp
 
-// sums[r] = d[r] v; v may be null: all ones.
+struct Start {
+  float* x;
+  int direction;
+  std::int64_t step;
+  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t) const {
+    x[i] = damp_start(i, direction, step);
+  }
+};
+
+// sums[r] = d[r] v.
 HETPIPE_KERNEL void along_rows(float* sums, const float* d, const float* v, std::int64_t rows,
                                std::int64_t columns) {
   const std::int64_t row =
@@ -22,7 +31,7 @@ HETPIPE_KERNEL void along_rows(float* sums, const float* d, const float* v, std:
   const float* const of = d + row * columns;
   float sum = 0;
   for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) % kWarp; c < columns; c += kWarp) {
-    sum += v != nullptr ? of[c] * v[c] : of[c];
+    sum += of[c] * v[c];
   }
   sum = warp_reduce(sum, Plus());
   if (threadIdx.x % kWarp == 0) sums[row] = sum;
@@ -38,8 +47,7 @@ HETPIPE_KERNEL void down_columns(float* partial, const float* d, const float* v,
   const std::int64_t end = first + kDampRows < rows ? first + kDampRows : rows;
   float sum = 0;
   for (std::int64_t r = first; r < end; ++r) {
-    const float value = d[r * columns + column];
-    sum += v != nullptr ? value * v[r] : value;
+    sum += d[r * columns + column] * v[r];
   }
   partial[block * columns + column] = sum;
 }
@@ -113,17 +121,21 @@ std::int64_t damp_scratch(const DampedMatrix& m) {
   return m.rows + m.columns + blocks_of(m.rows) * m.columns;
 }
 
-void damp(float* d, const DampedMatrix& m, float factor, double* squares, float* scratch, On on) {
+void damp(float* d, const DampedMatrix& m, const DampOptions& options, double* squares,
+          float* scratch, On on) {
   if (m.rows * m.columns == 0) return;
   float* const x = scratch;
   float* const z = x + m.inputs();
   const Sums sums(d, m, z + m.outputs(), on);
-  sums.of_outputs(z, nullptr);
-  sums.of_inputs(x, z);
-  sum_of_squares(squares, x, m.inputs(), squares + 1, on);
-  each<1>(Unit{x, squares}, m.inputs(), on);
-  sums.of_outputs(z, x);
-  each<1>(Subtract{d, x, z, factor, m.columns, m.inputs_first}, m.rows * m.columns, on);
+  for (int k = 0; k < options.directions_of(m); ++k) {
+    each<1>(Start{x, k, options.step}, m.inputs(), on);
+    sums.of_outputs(z, x);
+    sums.of_inputs(x, z);
+    sum_of_squares(squares, x, m.inputs(), squares + 1, on);
+    each<1>(Unit{x, squares}, m.inputs(), on);
+    sums.of_outputs(z, x);
+    each<1>(Subtract{d, x, z, options.factor, m.columns, m.inputs_first}, m.rows * m.columns, on);
+  }
 }
 
 }  // namespace hetpipe::cuda

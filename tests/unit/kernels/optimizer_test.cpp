@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include "kernels/devices.h"
 #include "tests/unit/kernels/layer_run.h"
@@ -224,7 +225,7 @@ TEST_P(Optimizers, DampsAsTheDefinitionSays) {
       const DampedMatrix matrix{rows, columns, inputs_first};
       const std::vector<float> before = normal_values(4, rows * columns);
       std::vector<float> d = before;
-      device_->damp(*stream_, d.data(), matrix, 0.8f);
+      device_->damp(*stream_, d.data(), matrix, {0.8f});
       const auto of = [&](std::int64_t out, std::int64_t in) {
         const std::int64_t row = inputs_first ? in : out, column = inputs_first ? out : in;
         return static_cast<std::size_t>(row * matrix.columns + column);
@@ -261,12 +262,52 @@ TEST_P(Optimizers, DampsAMatrixOfRankOneByItsShare) {
       for (const float b : v) d.push_back(a * b);
     }
     for (const float value : d) wanted.push_back(0.25f * value);
-    device_->damp(*stream_, d.data(), {4, 3, inputs_first}, 0.75f);
+    device_->damp(*stream_, d.data(), {4, 3, inputs_first}, {0.75f});
     for (std::size_t i = 0; i < d.size(); ++i) EXPECT_NEAR(d[i], wanted[i], 1e-6);
   }
   std::vector<float> cancels{1, -1, -2, 2};
-  device_->damp(*stream_, cancels.data(), {2, 2, false}, 0.75f);
+  device_->damp(*stream_, cancels.data(), {2, 2, false}, {0.75f});
   EXPECT_EQ(cancels, (std::vector<float>{1, -1, -2, 2}));
+}
+
+// A matrix whose singular values are 16, 8, 4, 2, 1, 1, 1, 1: what is left of the large ones.
+TEST_P(Optimizers, DampsSeveralDirectionsOneAfterTheOther) {
+  constexpr int kSide = 8;
+  const auto hadamard = [](int i, int j) {
+    return (__builtin_popcount(static_cast<unsigned>(i & j)) % 2 != 0 ? -1.0 : 1.0) /
+           std::sqrt(static_cast<double>(kSide));
+  };
+  const std::vector<double> singular{16, 8, 4, 2, 1, 1, 1, 1};
+  std::vector<float> matrix;
+  for (int r = 0; r < kSide; ++r) {
+    for (int c = 0; c < kSide; ++c) {
+      double sum = 0;
+      for (int k = 0; k < kSide; ++k)
+        sum += singular[std::size_t(k)] * hadamard(r, k) * hadamard(c, k);
+      matrix.push_back(static_cast<float>(sum));
+    }
+  }
+  const auto length = [](const std::vector<float>& d) {
+    double squares = 0;
+    for (const float value : d) squares += double{value} * value;
+    return std::sqrt(squares);
+  };
+  std::vector<double> left;
+  std::set<std::vector<float>> results;
+  for (const int directions : {1, 2, 3, 4, 40}) {
+    std::vector<float> d = matrix;
+    device_->damp(*stream_, d.data(), {kSide, kSide, false}, {1, directions, 5});
+    left.push_back(length(d));
+    results.insert(d);
+  }
+  EXPECT_NEAR(left[0], std::sqrt(64 + 16 + 4 + 4.0), 1e-4);  // equal inputs are the first direction
+  EXPECT_LT(left[1], std::sqrt(16 + 4 + 4.0) + 2);
+  EXPECT_LT(left[2], std::sqrt(4 + 4.0) + 2);
+  EXPECT_LT(left[3], 3);
+  EXPECT_EQ(left[4], left[3]);  // half of them at most
+  std::vector<float> next = matrix;
+  device_->damp(*stream_, next.data(), {kSide, kSide, false}, {1, 3, 6});
+  EXPECT_TRUE(results.insert(next).second);  // another step starts elsewhere
 }
 
 TEST_P(Optimizers, ElementwiseWork) {
@@ -356,8 +397,8 @@ TEST(OptimizerBits, AreTheSameOnEveryDeviceAndThreadCount) {
     device->look_ahead_adam(*stream, ahead.data(), w.data(), first.data(), second.data(), adamw, 8,
                             0.02f, kMany);
     std::vector<float> damped = g, damped_inputs_first = g;
-    device->damp(*stream, damped.data(), {317, 315, false}, 0.8f);
-    device->damp(*stream, damped_inputs_first.data(), {61, 1639, true}, 0.8f);
+    device->damp(*stream, damped.data(), {317, 315, false}, {0.8f, 4, 77});
+    device->damp(*stream, damped_inputs_first.data(), {61, 1639, true}, {0.8f, 4, 1 << 30});
     std::vector<float> rmsprop(kMany);
     device->rmsprop(*stream, rmsprop.data(), second.data(), g.data(), w.data(),
                     {.weight_decay = 0.1f}, kMany);

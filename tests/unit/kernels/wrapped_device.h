@@ -88,8 +88,9 @@ class WrappedDevice : public Device {
                       std::int64_t count) override {
     real_->scale_by_trust(stream, update, squares, rate, count);
   }
-  void damp(Stream& stream, float* d, const DampedMatrix& matrix, float factor) override {
-    real_->damp(stream, d, matrix, factor);
+  void damp(Stream& stream, float* d, const DampedMatrix& matrix,
+            const DampOptions& options) override {
+    real_->damp(stream, d, matrix, options);
   }
   void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {

@@ -83,6 +83,14 @@ TEST(MeasureProfile, TimesAndBytesOfEveryLayerAndBatch) {
     EXPECT_THAT(m.forward, AllOf(SizeIs(layers), Each(Gt(0))));
     EXPECT_THAT(m.backward, AllOf(SizeIs(layers), Each(Gt(0))));
     EXPECT_THAT(m.update, SizeIs(layers));
+    ASSERT_THAT(m.damped_update, SizeIs(layers));
+    ASSERT_THAT(m.orthogonal_update, SizeIs(layers));
+    for (std::size_t i = 0; i < layers; ++i) {
+      const bool matrices = !profile.layers[i].matrices.empty();
+      EXPECT_EQ(m.damped_update[i] > m.update[i], matrices) << profile.layers[i].name;
+      EXPECT_EQ(m.orthogonal_update[i] > m.update[i], matrices) << profile.layers[i].name;
+    }
+    EXPECT_EQ(profile.layers[0].matrices, (std::vector<MatrixSides>{{16, 25}}));
     ASSERT_THAT(m.output_bytes, SizeIs(layers));
     EXPECT_EQ(m.output_bytes[0], 4 * m.batch * 12 * 12 * 16);
     for (std::size_t i = 0; i < layers; ++i) {

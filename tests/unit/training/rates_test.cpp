@@ -142,10 +142,14 @@ TEST(UsualTraining, OfOtherOptimizers) {
   plan.in_flight = 6;
   plan.optimizer = "sgd";
   EXPECT_EQ(usual_training(plan).rate, 0.01);
-  plan.optimizer = "adam";
+  plan.optimizer = "adamw";
   EXPECT_EQ(usual_training(plan).rate, 0.001);
   EXPECT_FALSE(usual_training(plan).lowered());
   plan.system = "dapple";
+  plan.optimizer = "adam";
+  EXPECT_EQ(usual_training(plan).rate, 0.001);
+  EXPECT_EQ(usual_training(plan).beta2, 0.999);
+  EXPECT_EQ(usual_training(plan).damping, 0);
   plan.optimizer = "rmsprop";
   EXPECT_EQ(usual_training(plan).rate, 0.001);
   EXPECT_EQ(usual_training(plan).alpha, 0.99);
@@ -154,12 +158,15 @@ TEST(UsualTraining, OfOtherOptimizers) {
 
 TEST(UsualTraining, OfLateUpdates) {
   Plan plan = job_of().plan;
-  plan.optimizer = "rmsprop";
+  plan.optimizer = "adam";
   for (const char* system : {"hetpipe", "ssp", "asp"}) {
     plan.system = system;
-    EXPECT_EQ(usual_optimizer(composition(plan)), "rmsprop");
-    EXPECT_EQ(usual_scale(composition(plan), "rmsprop"), "root");
-    EXPECT_EQ(usual_scale(composition(plan), "adam"), "sum");
+    EXPECT_EQ(usual_optimizer(composition(plan)), "adam");
+    for (const char* optimizer : {"adam", "rmsprop", "muon"}) {
+      EXPECT_EQ(usual_scale(composition(plan), optimizer), "root");
+    }
+    EXPECT_EQ(usual_scale(composition(plan), "adamw"), "sum");
+    EXPECT_EQ(updates_of(plan), Updates::damped);
     const UsualTraining usual = usual_training(plan);
     EXPECT_TRUE(usual.for_late_updates);
     const RateOptions rates = with_usual({}, usual, 5);
@@ -169,8 +176,23 @@ TEST(UsualTraining, OfLateUpdates) {
     EXPECT_EQ(given.schedule, "constant");
     EXPECT_EQ(given.warmup, 0);
   }
+  const UsualTraining of_adam = usual_training(plan);
+  EXPECT_EQ(of_adam.rate, 0.0075);
+  EXPECT_EQ(of_adam.beta1, 0.8);
+  EXPECT_EQ(of_adam.damping, 0.95);
+  EXPECT_EQ(of_adam.damped_directions, kUsualDirections);
+  plan.optimizer = "rmsprop";
+  EXPECT_EQ(usual_training(plan).rate, 0.0025);
+  EXPECT_EQ(usual_training(plan).damping, 0.9);
+  EXPECT_EQ(updates_of(plan), Updates::plain);
+  plan.optimizer = "muon";
+  EXPECT_EQ(usual_training(plan).momentum, 0.8);
+  EXPECT_EQ(usual_training(plan).weight_decay, 0);
+  EXPECT_EQ(updates_of(plan), Updates::orthogonal);
+  plan.optimizer = "adam";
   plan.weights = "predicted";  // makes up for what a minibatch misses
   EXPECT_FALSE(usual_training(plan).for_late_updates);
+  EXPECT_EQ(updates_of(plan), Updates::plain);
   EXPECT_EQ(usual_optimizer(composition(plan)), "sgd-momentum");
   EXPECT_EQ(usual_optimizer(system_named("dapple")), "sgd-momentum");
 }

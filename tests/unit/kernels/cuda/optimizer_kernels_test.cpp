@@ -120,8 +120,9 @@ TEST_F(OptimizerKernels, Damp) {
         Array<float> d(normal_values(8, rows * columns)), wanted(normal_values(8, rows * columns));
         std::vector<double> squares(static_cast<std::size_t>(1 + squares_scratch(m.inputs())));
         std::vector<float> scratch(static_cast<std::size_t>(damp_scratch(m)));
-        damp(d.data(), m, 0.8f, squares.data(), scratch.data(), nullptr);
-        reference_->damp(*stream_, wanted.data(), m, 0.8f);
+        const DampOptions options{0.8f, 3, 12};
+        damp(d.data(), m, options, squares.data(), scratch.data(), nullptr);
+        reference_->damp(*stream_, wanted.data(), m, options);
         ASSERT_TRUE(same(d.values(), wanted.values()));
       }
     }

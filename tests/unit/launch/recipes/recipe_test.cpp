@@ -157,7 +157,8 @@ TEST_F(Recipes, HoldNothingOfAMachineOrARun) {
 TEST_F(Recipes, HaveTheseKeys) {
   EXPECT_EQ(join(recipe_keys(), " "),
             "model freeze test-share epochs learning-rate momentum nesterov betas nu alpha epsilon "
-            "damping weight-decay decay-of rate-of ema clip-norm clip-scope shuffle seed loss "
+            "damping damped-directions weight-decay decay-of rate-of ema clip-norm clip-scope "
+            "shuffle seed loss "
             "label-smoothing ignore-index class-weights auxiliary-weights train-transforms "
             "test-transforms normalize mixup-alpha cutmix-alpha lr-schedule lr-warmup lr-steps "
             "lr-every lr-decay lr-power lr-final system schedule weights sync in-flight minibatch "

@@ -117,6 +117,30 @@ TEST(LinksWithoutTime, AreWarnedOfWhereDevicesAreEmulated) {
   EXPECT_EQ(warning(job), "");
 }
 
+TEST(UnlikeReplicas, AreWarnedOfWhereTheirUpdatesDiffer) {
+  TrainJob job = small_job(false);
+  PlanVirtualWorker& one = job.plan.virtual_workers[0];
+  one.stages.resize(1);
+  one.stages[0].end_layer = 7;
+  PlanVirtualWorker other = one;
+  other.stages[0].devices[0].node = "b";
+  job.plan.virtual_workers.push_back(other);
+  const Roles roles = assign_roles(job.plan, {"a", "a", "a"}, Matching::plan_order);
+  std::vector<RankDevice> devices(3);
+  devices[1].text = "NVIDIA H200";
+  job.plan.optimizer = "muon";
+  EXPECT_EQ(unlike_replicas(job, roles, devices), "");  // of two virtual workers
+  job.plan.sync = "all-reduce";
+  job.plan.server.reset();
+  EXPECT_THAT(unlike_replicas(job, roles, devices),
+              HasSubstr("differ in their last bits between NVIDIA H200 and cpu"));
+  job.plan.optimizer = "adam";
+  EXPECT_EQ(unlike_replicas(job, roles, devices), "");
+  job.plan.optimizer = "muon";
+  devices[1].text = "cpu";
+  EXPECT_EQ(unlike_replicas(job, roles, devices), "");
+}
+
 TEST(DecideRoles, HostsThatDoNotFitGetTheLaunchLines) {
   std::vector<RankFacts> facts = three_ranks();
   for (RankFacts& rank : facts) rank.host = "x";

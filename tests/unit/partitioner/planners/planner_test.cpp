@@ -60,13 +60,13 @@ TEST(Planner, TheUsualOptimizerAndScale) {
   for (const char* system : {"hetpipe", "ssp", "asp"}) {
     request.system = system;
     const Plan plan = make_plan(request);
-    EXPECT_EQ(plan.optimizer, "rmsprop") << system;
+    EXPECT_EQ(plan.optimizer, "adam") << system;
     EXPECT_EQ(plan.server->scale, "root") << system;
   }
   request.system = "dapple";
   EXPECT_EQ(make_plan(request).optimizer, "sgd-momentum");
   request.system = "hetpipe";
-  request.optimizer = "adam";
+  request.optimizer = "adamw";
   EXPECT_EQ(make_plan(request).server->scale, "sum");
   request.scale = "mean";
   EXPECT_EQ(make_plan(request).server->scale, "mean");

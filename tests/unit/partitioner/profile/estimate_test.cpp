@@ -106,7 +106,8 @@ TEST(Estimate, PlansTakeThePrecisionThatWasMeasured) {
   const Cluster cluster = cluster_with({tensor_kind()});
   EXPECT_EQ(measured_precisions(measured_in(std::nullopt), cluster), PrecisionChoice());
   EXPECT_EQ(measured_precisions(measured_in(Precision::fp32), cluster), PrecisionChoice());
-  EXPECT_EQ(measured_precisions(measured_in(Precision::bf16), cluster), precision_choice_from("card=bf16"));
+  EXPECT_EQ(measured_precisions(measured_in(Precision::bf16), cluster),
+            precision_choice_from("card=bf16"));
 }
 
 TEST(Estimate, SaysWhichPrecisionIsMissing) {
@@ -135,6 +136,32 @@ TEST(Estimate, AbsoluteIsTheLongerOfArithmeticAndTraffic) {
   EXPECT_THAT(c.stash_bytes, ElementsAre(16e6, 0));
   EXPECT_THAT(estimates_in(p), ElementsAre(Pair("new", "from flops and bytes by roofline")));
   EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+}
+
+TEST(Estimate, UpdatesOfMatrices) {
+  Profile p = two_layers();
+  p.layers[0].matrices = {{100, 1000}};
+  const Cluster cluster = cluster_with({kind("new", 10, 100)});
+  const Profile absolute = with_estimates(p, cluster, Precision::fp32);
+  const auto of = [&](const Profile& profile, Updates updates) {
+    return costs_on(profile, cluster.kinds[0], 8, updates).update[0];
+  };
+  const double plain = of(absolute, Updates::plain);
+  // Each of six directions reads or writes 4e5 bytes five times, at 1e11; 5 x 2e4 x 2,100 flops.
+  EXPECT_NEAR(of(absolute, Updates::damped) - plain, 30 * 4e5 / 1e11, 1e-12);
+  EXPECT_NEAR(of(absolute, Updates::orthogonal) - plain, 5 * 2e4 * 2100 / 1e13, 1e-12);
+
+  Measurement old{"old", 4, {1.0, 2.0}, {3.0, 4.0}, {0.5, 0.5}, {4000000, 4000000}, {1, 1}};
+  old.damped_update = {1, 0.5};
+  old.orthogonal_update = {2.5, 0.5};
+  p.measurements = {old};
+  const Cluster both = cluster_with({kind("old", 10, 100), kind("new", 20, 400)});
+  const Profile relative = with_estimates(p, both, Precision::fp32);
+  const auto on_new = [&](Updates updates) {
+    return costs_on(relative, both.kinds[1], 4, updates).update[0];
+  };
+  EXPECT_NEAR(on_new(Updates::damped), 0.25, 1e-12);                 // traffic
+  EXPECT_NEAR(on_new(Updates::orthogonal), 0.125 + 2.0 / 2, 1e-12);  // and arithmetic
 }
 
 // As `hetpipe profile` writes it on a machine whose speed nobody knows.

@@ -87,6 +87,45 @@ TEST(CostsOn, EmulatedKindsRunOnTheCpu) {
   EXPECT_DOUBLE_EQ(costs_on(p, kind("gpu", {}), 8).update[0], 0.0);
 }
 
+TEST(CostsOn, UpdatesOfEachKindOfOptimizer) {
+  Profile p = two_batches();
+  p.layers[0].matrices = {{8, 6}, {3, 100}};
+  for (Measurement& m : p.measurements) {
+    if (m.device == "cpu") m.damped_update = {0.75}, m.orthogonal_update = {4};
+  }
+  const auto on = [&](const DeviceKind& of, Updates updates) {
+    return costs_on(p, of, 4, updates);
+  };
+  EXPECT_EQ(on(kind("cpu", {}), Updates::plain).update[0], 0.5);
+  EXPECT_EQ(on(kind("cpu", {}), Updates::damped).update[0], 0.75);
+  EXPECT_EQ(on(kind("big", 3.0), Updates::damped).update[0], 2.25);
+  EXPECT_EQ(on(kind("cpu", {}), Updates::orthogonal).update[0], 4);
+  EXPECT_EQ(on(kind("gpu", {}), Updates::orthogonal).update[0], 0);  // as plain ones
+  EXPECT_THAT(on(kind("cpu", {}), Updates::plain).update_bytes, testing::IsEmpty());
+  // 8 x 6: 2 x 36 + 48 floats; 3 x 100: 2 x 9 + 300.
+  EXPECT_THAT(on(kind("cpu", {}), Updates::orthogonal).update_bytes, ElementsAre(4 * 318));
+  EXPECT_THAT(on(kind("cpu", {}), Updates::damped).update_bytes, ElementsAre(4 * 203));
+  for (Measurement& m : p.measurements) m.precision = Precision::bf16;
+  EXPECT_THAT(on(kind("gpu", {}), Updates::orthogonal).update_bytes,
+              ElementsAre(2 * (318 + 300) + 4 * 300));
+  EXPECT_EQ(parse_profile(to_toml(p), "p.toml"), p);
+}
+
+TEST(Matrices, FlopsOfOrthogonalChanges) {
+  // By hand, of one step: 2 x 2 x 2 x 5, a square of 2 x 2 x 2 x 2, and 2 x 2 x 2 x 5 again.
+  EXPECT_EQ(orthogonal_flops({2, 5}), 5 * (40 + 16 + 40));
+  EXPECT_EQ(orthogonal_flops({5, 2}), orthogonal_flops({2, 5}));
+}
+
+TEST(ProfileFile, SidesOfMatricesComeInPairs) {
+  Profile p = two_batches();
+  p.layers[0].matrices = {{8, 6}};
+  std::string text = to_toml(p);
+  text.replace(text.find("[8, 6]"), 6, "[8, 6, 3]");
+  EXPECT_THAT(test::user_error([&] { parse_profile(text, "p.toml"); }),
+              HasSubstr("layer 'a': matrices has 3 numbers"));
+}
+
 TEST(CostsOn, NothingCoversTheKind) {
   EXPECT_THAT(
       test::user_error([] { costs_on(two_batches(), kind("titan", {}), 8); }),

@@ -290,7 +290,7 @@ TEST(Simulate, NeverFasterThanTheBusiestDevice) {
       plan.server->clock_distance = draw.below(3);
     }
     const Simulation s = simulate(plan, c, p);
-    CostTable costs(c, p);
+    CostTable costs(c, p, Updates::plain);
     double busiest = 0;
     double bound = 0;  // samples/s, each virtual worker at the pace of its own busiest device
     for (int w = 0; w < workers; ++w) {
