@@ -37,7 +37,7 @@ run_compositions() {
   local evaluations=20 seeds=${SEEDS:-1,2,3} ways="sgd-momentum=0.01 sgd-momentum=0.03 sgd-momentum=0.1 adam=0.00375 adam=0.0075 adam=0.015" way pool schedule weights sync name rate file plans list of best row seconds seed
   local schedules all_weights syncs
   if [ $trial = yes ]; then
-    data=$work/pictures seeds=1 epochs=1 target=0.01 evaluations=1 ways="sgd-momentum=0.01" all_pools=mixed
+    data=$work/pictures seeds=1 epochs=1 target=0.01 evaluations=1 ways="sgd-momentum=0.01 adam=0.0075" all_pools=mixed
     make_pictures "$data" 512 28
   fi
   [ -f "$work/profile.toml" ] || "$build/bin/hetpipe" profile --fresh --model "$model" --data "$data" --device cpu --threads 1 --minibatch 8,16,32 \

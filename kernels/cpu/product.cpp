@@ -38,19 +38,22 @@ class ProductKernel final : public LayerKernel {
   void forward(Stream& stream, const ForwardArguments& args) override {
     const float* const a = source(spec_.a, args);
     const float* const b = source(spec_.b, args);
-    for_each_batch(stream, [&](std::int64_t n, std::int64_t batch, float* scratch) {
-      const Matrix left = a_.view(a, n, batch, scratch);
-      const Matrix right = b_.view(b, n, batch, scratch + a_.floats());
-      if (c_.packed()) {
-        float* const values = scratch + a_.floats() + b_.floats();
-        multiply(spec_.rows, spec_.columns, spec_.inner, left, right, 0, values, spec_.columns,
-                 spec_.scale);
-        c_.store(floats(args.output), n, batch, values);
-      } else {
-        multiply_to(c_.target(floats(args.output), n, batch), spec_.rows, spec_.columns,
-                    spec_.inner, left, right, 0, spec_.scale);
-      }
-    });
+    const auto packed = [](const MatrixOperand& o) { return o.packed() ? o.floats() : 0; };
+    const std::int64_t floats_of_batch = packed(a_) + packed(b_) + packed(c_);
+    for_each_batch(stream, floats_of_batch,
+                   [&](std::int64_t n, std::int64_t batch, float* scratch) {
+                     const Matrix left = a_.view(a, n, batch, scratch);
+                     const Matrix right = b_.view(b, n, batch, scratch + packed(a_));
+                     if (c_.packed()) {
+                       float* const values = scratch + packed(a_) + packed(b_);
+                       multiply(spec_.rows, spec_.columns, spec_.inner, left, right, 0, values,
+                                spec_.columns, spec_.scale);
+                       c_.store(floats(args.output), n, batch, values);
+                     } else {
+                       multiply_to(c_.target(floats(args.output), n, batch), spec_.rows,
+                                   spec_.columns, spec_.inner, left, right, 0, spec_.scale);
+                     }
+                   });
   }
 
   void backward(Stream& stream, const BackwardArguments& args) override {
@@ -92,19 +95,19 @@ class ProductKernel final : public LayerKernel {
            : o.source == Source::parameter ? a.parameters[i]
                                            : spec_.constants[i].data();
   }
-  std::int64_t scratch_floats() const { return a_.floats() + b_.floats() + c_.floats(); }
+  std::int64_t all_floats() const { return a_.floats() + b_.floats() + c_.floats(); }
 
-  // body(sample, batch, scratch) of each; a thread has scratch of its own.
+  // body(sample, batch, scratch) of each; a thread has scratch of its own, of so many floats.
   template <class Body>
-  void for_each_batch(Stream& stream, const Body& body) const {
+  void for_each_batch(Stream& stream, std::int64_t scratch_floats, const Body& body) const {
     const std::int64_t units = samples_ * c_.batches();
     const std::int64_t workers = std::min<std::int64_t>(context_.threads, units);
     const Buffer scratch(context_.device, stream,
-                         static_cast<std::size_t>(workers * scratch_floats()) * sizeof(float),
+                         static_cast<std::size_t>(workers * scratch_floats) * sizeof(float),
                          MemoryKind::workspace);
     parallel_for(context_.threads, workers, [&](std::int64_t w) {
       for (std::int64_t u = w; u < units; u += workers) {
-        body(u / c_.batches(), u % c_.batches(), scratch.as<float>() + w * scratch_floats());
+        body(u / c_.batches(), u % c_.batches(), scratch.as<float>() + w * scratch_floats);
       }
     });
   }
@@ -123,7 +126,7 @@ class ProductKernel final : public LayerKernel {
           [&](std::int64_t first, std::int64_t count) { std::fill_n(dx + first, count, 0.0f); });
     }
     if (r.once) {
-      for_each_batch(stream, [&](std::int64_t n, std::int64_t batch, float* scratch) {
+      for_each_batch(stream, all_floats(), [&](std::int64_t n, std::int64_t batch, float* scratch) {
         if (of_a) write(a_, dx, n, batch, scratch, left);
         if (of_b) write(b_, dx, n, batch, scratch, right);
       });
@@ -162,7 +165,7 @@ class ProductKernel final : public LayerKernel {
   template <class Compute>
   void sum(const MatrixOperand& o, std::vector<double>& sums, std::int64_t n,
            const Compute& compute) const {
-    std::vector<float> values(static_cast<std::size_t>(o.floats() + scratch_floats()));
+    std::vector<float> values(static_cast<std::size_t>(o.floats() + all_floats()));
     for (std::int64_t batch = 0; batch < o.batches(); ++batch) {
       compute({values.data(), o.columns(), false}, n, batch, values.data() + o.floats());
       o.add(sums.data(), batch, values.data());

@@ -85,7 +85,9 @@ struct MemoryLedger {
 //                      layer's parameters as well, for the gradient to be added (where backwards
 //                      follow each other less one micro-batch's stash, which the first one has
 //                      freed). Where W is apart late_adding: what B works on is among what waits.
-//                      Or what the update needs beside the gradient, where that is more
+//                      Or what the update needs beside the gradient and
+//                      what its minibatch has freed (behind a flush: all activations), where that
+//                      is more
 //
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
 // left out.

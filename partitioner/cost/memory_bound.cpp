@@ -150,6 +150,26 @@ std::int64_t MemoryBound::workspace_bytes(std::span<const ChunkMemory, count> ch
 }
 
 template <std::size_t count>
+std::int64_t MemoryBound::updating_bytes(std::span<const ChunkMemory, count> chunks) const {
+  std::int64_t bytes = 0;
+  for (const ChunkMemory& chunk : chunks) bytes = std::max(bytes, chunk.footprint.updating);
+  return bytes;
+}
+
+// An update is behind a minibatch's last backward: what that kept is not there any more, behind a
+// flush of all minibatches.
+template <std::size_t count>
+std::int64_t MemoryBound::freed_bytes(std::span<const ChunkMemory, count> chunks,
+                                      const LedgerBytes& lines) const {
+  if (traits(rule_.schedule).has_flush) return lines.activations;
+  std::int64_t least = lines.activations;
+  for (const ChunkMemory& chunk : chunks) {
+    least = std::min(least, chunk.keep == Keep::inputs ? 0 : chunk.footprint.stash);
+  }
+  return least;
+}
+
+template <std::size_t count>
 void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::int64_t parameters,
                              int all_reduced, LedgerBytes& lines) const {
   add_fullest_moment(chunks, lines);
@@ -182,9 +202,8 @@ void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::in
   if (all_reduced > 1) lines.all_reduce = all_reduce_bytes(parameters, all_reduced);
   for (const ChunkMemory& chunk : chunks) {
     lines.samples_ahead = std::max(lines.samples_ahead, chunk.footprint.samples_ahead);
-    // Behind the last backward, of which nothing is there any more.
-    lines.workspace = std::max(lines.workspace, chunk.footprint.updating);
   }
+  lines.workspace = std::max(lines.workspace, updating_bytes(chunks) - freed_bytes(chunks, lines));
 }
 
 LedgerBytes MemoryBound::lines(std::span<const ChunkMemory> chunks) const {

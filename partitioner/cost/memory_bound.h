@@ -110,6 +110,11 @@ class MemoryBound {
   template <std::size_t count>
   void add_fullest_moment(std::span<const ChunkMemory, count> chunks, LedgerBytes& lines) const;
   template <std::size_t count>
+  std::int64_t updating_bytes(std::span<const ChunkMemory, count> chunks) const;
+  template <std::size_t count>
+  std::int64_t freed_bytes(std::span<const ChunkMemory, count> chunks,
+                           const LedgerBytes& lines) const;
+  template <std::size_t count>
   std::int64_t workspace_bytes(std::span<const ChunkMemory, count> chunks,
                                std::int64_t spare) const;
 

@@ -70,7 +70,7 @@ System composition(const Plan& plan) {
 
 bool updates_come_late(const System& system) {
   const SyncTraits& sync = traits(system.sync);
-  return sync.waves() && !sync.rounds && !traits(system.weights).predicts();
+  return sync.waves() && !traits(system.weights).predicts();
 }
 
 std::string usual_optimizer(const System& system) {

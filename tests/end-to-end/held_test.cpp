@@ -38,6 +38,7 @@ struct Playing {
   int distance = 0;
   std::string push_precision = "fp32";
   int round = 1;  // more: sync = "outer"
+  std::string optimizer = "sgd-momentum";
   int minibatch() const { return kMicroBatch * micro_batches; }
 };
 
@@ -111,6 +112,7 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   training.distance = run.distance;
   training.push_precision = run.push_precision;
   training.round = run.round;
+  training.optimizer.name = run.optimizer;
   if (run.round > 1) training.sync = "outer";
   const Bench bench(training);
   const TrainJob job = bench.job_of();
@@ -288,6 +290,29 @@ TEST(HeldAverage, PeakMemoryIsTheLedgers) {
       const std::int64_t more = here ? with.parameters[at(k)] : 0;
       EXPECT_EQ(with.peak(k, MemoryKind::optimizer), without.peak(k, MemoryKind::optimizer) + more);
       EXPECT_EQ(with.ledgers[at(k)].total(), without.ledgers[at(k)].total() + more);
+    }
+  }
+}
+
+// Changes that are made orthogonal need scratch, here more than any backward works on.
+TEST(HeldUpdates, PeakMemoryIsTheLedgers) {
+  for (const Playing& run : {Playing{"hetpipe", "", "", 4, 1}, Playing{"gpipe", "", "", 1, 4}}) {
+    SCOPED_TRACE(testing::PrintToString(run));
+    Playing orthogonal = run;
+    orthogonal.optimizer = "muon";
+    const Measured measured = measure(orthogonal);
+    // Behind a flush messages have mostly gone, too.
+    expect_the_ledgers_peak(measured, run.system == "gpipe" ? 0.93 : 0.95);
+    for (int k = 0; k < kStages; ++k) {
+      const MemoryLedger& ledger = measured.ledgers[at(k)];
+      const auto line = std::find_if(ledger.lines.begin(), ledger.lines.end(),
+                                     [](const LedgerLine& of) { return of.name == "workspace"; });
+      ASSERT_NE(line, ledger.lines.end());
+      EXPECT_GE(measured.peak(k, MemoryKind::workspace), line->bytes) << k;
+      constexpr std::int64_t kWidest = 256;  // two squares, and what a change is moved by
+      EXPECT_NEAR(static_cast<double>(measured.peak(k, MemoryKind::workspace)),
+                  3.0 * sizeof(float) * kWidest * kWidest, 1000)
+          << k;
     }
   }
 }

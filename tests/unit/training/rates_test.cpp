@@ -190,6 +190,10 @@ TEST(UsualTraining, OfLateUpdates) {
   EXPECT_EQ(usual_training(plan).weight_decay, 0);
   EXPECT_EQ(updates_of(plan), Updates::orthogonal);
   plan.optimizer = "adam";
+  plan.sync = "outer";
+  EXPECT_EQ(usual_training(plan).rate, 0.0075);
+  EXPECT_EQ(usual_scale(composition(plan), "adam"), "mean");
+  plan.sync.clear();
   plan.weights = "predicted";  // makes up for what a minibatch misses
   EXPECT_FALSE(usual_training(plan).for_late_updates);
   EXPECT_EQ(updates_of(plan), Updates::plain);
