@@ -12,12 +12,12 @@ first_training() {
   "$hetpipe" profile --model lenet --data "$data" --device cpu --minibatch 64 --threads 1 --fresh --output "$folder/profile.toml"
 
   say "planning for $cluster"
-  "$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --optimizer adam --data "$data" \
+  "$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --data "$data" \
     --output "$folder/plan.toml" | tee "$folder/plan.txt"
 
   # Starts the command line that plan prints, whose words are quoted for a shell.
   line=$(grep -m 1 -o 'mpirun .*' "$folder/plan.txt")
-  line+=" --epochs 6 --learning-rate 0.0007"
+  line+=" --epochs 3"
   [ $# -eq 0 ] || line+=" $(printf '%q ' "$@")"
   say "$line"
   eval "exec $line"
