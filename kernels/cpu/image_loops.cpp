@@ -22,6 +22,13 @@ inline __attribute__((always_inline)) void in_blocks(std::int64_t channels, cons
   if (c < channels) body(c, channels - c);
 }
 
+// Before a loop over them that chooses: GCC unrolls short ones before it vectorises them.
+#if defined(__GNUC__) && !defined(__clang__)
+#define HETPIPE_SIDE_BY_SIDE _Pragma("omp simd")
+#else
+#define HETPIPE_SIDE_BY_SIDE
+#endif
+
 Reaches sorted_by_place(std::vector<std::vector<Reach>> places) {
   Reaches r;
   for (const std::vector<Reach>& place : places) {
@@ -77,6 +84,7 @@ HETPIPE_EVERY_WIDTH void max_pool_backward_row(float* __restrict dx, const float
           const float* const gradient = dy + from;
           const std::uint8_t* const won = winner + from;
           const auto here = static_cast<std::uint8_t>(window.place(r->tap, c->tap));
+          HETPIPE_SIDE_BY_SIDE
           for (std::int64_t k = 0; k < count; ++k) {
             const float g = gradient[k];
             sums[k] += won[k] == here ? g : 0.0f;
@@ -171,6 +179,7 @@ HETPIPE_EVERY_WIDTH void max_pool_row(float* __restrict y, std::uint8_t* __restr
         const float* x = line;
         auto here = static_cast<std::int32_t>(window.place(kh, kw0));
         for (std::int64_t kw = kw0; kw < kw1; ++kw, x += across, ++here) {
+          HETPIPE_SIDE_BY_SIDE
           for (std::int64_t k = 0; k < count; ++k) {
             const bool better = (x[k] > best[k]) | (x[k] != x[k]);  // a NaN wins
             best[k] = better ? x[k] : best[k];
@@ -202,6 +211,7 @@ HETPIPE_EVERY_WIDTH void window_maximum(float* __restrict y, std::int32_t* __res
       for (std::int64_t w = w0; w < w1; ++w) {
         const float* const x = image + (h * width + w) * channels + first;
         const auto here = static_cast<std::int32_t>(h * width + w);
+        HETPIPE_SIDE_BY_SIDE
         for (std::int64_t k = 0; k < count; ++k) {
           const bool better = (x[k] > best[k]) | (x[k] != x[k]);  // a NaN wins
           best[k] = better ? x[k] : best[k];
