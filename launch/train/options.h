@@ -41,13 +41,13 @@ struct TrainOptions {
   std::optional<double> learning_rate;  // absent: usual_training(plan)
   std::optional<double> momentum;
   bool nesterov = false;
-  std::vector<double> betas;             // two, or none: 0.9 and 0.999
+  std::vector<double> betas;             // two, or none: usual_training(plan)
   std::optional<double> nu;              // absent: 1
   std::optional<double> epsilon;         // absent: 1e-8
   std::optional<double> alpha;           // absent: usual_training(plan)
   std::optional<double> damping;         // of matrices' updates; absent: usual_training(plan)
   std::optional<int> damped_directions;  // likewise
-  std::optional<double> weight_decay;    // absent: OptimizerTraits::weight_decay
+  std::optional<double> weight_decay;    // absent: usual_training(plan), or the optimizer's
   std::optional<std::string> decay_of;   // absent: matrices if decay is decoupled, else all
   std::vector<std::string> rate_of;      // "PATTERN=FACTOR"
   RateOptions rate;

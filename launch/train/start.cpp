@@ -122,21 +122,26 @@ std::string unlike_replicas(const TrainJob& job, const Roles& roles,
                             const std::vector<RankDevice>& devices) {
   if (!optimizer_named(job.plan.optimizer).orthogonal) return {};
   const bool waves = traits(composition(job.plan).sync).stage == StageSync::waves;
-  std::map<std::pair<int, int>, std::set<std::string>> groups;  // of those that add up gradients
+  // Of those that add up gradients of a layer: of one virtual worker, or of all.
+  std::map<std::pair<int, int>, std::set<std::string>> groups;
   for (std::size_t r = 0; r < roles.of_rank.size(); ++r) {
     const auto& worker = roles.of_rank[r].worker;
     if (!worker) continue;
-    const bool alone = waves || job.plan.virtual_workers.size() == 1;
-    const std::pair group =
-        alone ? std::pair(worker->virtual_worker.value, worker->stage().value) : std::pair(0, 0);
-    groups[group].insert(devices[r].text);
+    const int vw = worker->virtual_worker.value;
+    for (const StageId stage : worker->stages) {
+      const PlanStage& of = job.plan.virtual_workers[at(vw)].stages[at(stage.value)];
+      for (int l = of.first_layer; l < of.end_layer; ++l) {
+        groups[{waves ? vw : 0, l}].insert(devices[r].text);
+      }
+    }
   }
   for (const auto& [group, kinds] : groups) {
     if (kinds.size() < 2) continue;
     const std::vector<std::string> names(kinds.begin(), kinds.end());
     return job.plan.optimizer + " makes updates that differ in their last bits between " +
-           join(names, " and ") + ", which share parameters: their weights drift apart. Another " +
-           "--optimizer makes the same ones on every device.";
+           join(names, " and ") + ", which share parameters: their weights drift apart" +
+           (waves ? " between two snapshots" : "") +
+           ". Another --optimizer makes the same ones on every device.";
   }
   return {};
 }

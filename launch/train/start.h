@@ -27,9 +27,9 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
 // A warning if workers are emulated and a link between ranks is not; else empty.
 std::string links_without_time(const TrainJob& job, const Roles& roles);
 
-// A warning if devices of other kinds make the same update of orthogonal changes, each for itself:
-// products add up in orders of their own, and nothing brings their weights together again; else
-// empty.
+// A warning if unlike devices make the same update of orthogonal changes, each for itself: products
+// add up in orders of their own, and nothing but a server's snapshot brings their weights together
+// again; else empty.
 std::string unlike_replicas(const TrainJob& job, const Roles& roles,
                             const std::vector<RankDevice>& devices);
 

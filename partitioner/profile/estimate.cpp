@@ -28,10 +28,6 @@ constexpr std::array kBatches{1, 8, 32, 128};
 // gradient and velocity in, weight and velocity out.
 constexpr double kUpdateTraffic = 5;
 
-bool two_bytes(Precision precision) {
-  return precision == Precision::bf16 || precision == Precision::fp16;
-}
-
 // As an estimate states it: nothing for fp32, the default.
 std::optional<Precision> stated(Precision precision) {
   return precision == Precision::fp32 ? std::nullopt : std::optional(precision);

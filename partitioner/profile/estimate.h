@@ -15,6 +15,11 @@
 // checked.
 namespace hetpipe {
 
+// Whether activations, and the elements of products, take two bytes each.
+constexpr bool two_bytes(Precision precision) {
+  return precision == Precision::bf16 || precision == Precision::fp16;
+}
+
 // Sustained rates of a device, a group of GPUs taken together: what is used of its peaks. bf16 runs
 // at the rate of fp16.
 double sustained_flops(const DeviceKind& kind, Precision precision);  // 0: peak not given

@@ -28,10 +28,8 @@ std::int64_t scratch_bytes(const MatrixSides& matrix, Updates updates, bool narr
   switch (updates) {
     case Updates::plain:
       return 0;
-    case Updates::damped: {  // a vector each of inputs and outputs, and sums of blocks of rows
-      constexpr std::int64_t kRowsOfBlock = 64;
-      return 4 * (rows + columns + (rows + kRowsOfBlock - 1) / kRowsOfBlock * columns);
-    }
+    case Updates::damped:  // a vector each of inputs and outputs, and sums of blocks of rows
+      return 4 * (rows + columns + (rows + kDampingRows - 1) / kDampingRows * columns);
     case Updates::orthogonal:
       return orthogonal_bytes(std::min(rows, columns), rows * columns, narrow);
   }

@@ -20,6 +20,9 @@ inline constexpr int kUsualDirections = 6;
 // Times that they read or write the matrix (kernels/cuda/own/damping.h).
 inline constexpr int kDampingPasses = 5 * kUsualDirections;
 
+// Rows that its sums down columns take together (kernels/damping.h).
+inline constexpr std::int64_t kDampingRows = 64;
+
 // Steps of the iteration of Newton and Schulz (runtime/pipeline/orthogonal.h).
 inline constexpr int kOrthogonalSteps = 5;
 // Of its products, all steps.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/cluster/device_type.h"
+#include "partitioner/profile/estimate.h"
 
 namespace hetpipe {
 namespace {
@@ -69,10 +70,6 @@ const std::vector<double>& update_of(const Measurement& m, Updates updates) {
   return damped ? m.damped_update : orthogonal ? m.orthogonal_update : m.update;
 }
 
-bool narrow(const Measurement& m) {
-  return m.precision && (*m.precision == Precision::bf16 || *m.precision == Precision::fp16);
-}
-
 std::vector<std::int64_t> scratch_of(const Profile& profile, Updates updates, bool narrow) {
   std::vector<std::int64_t> bytes;
   for (const ProfileLayer& layer : profile.layers) {
@@ -130,7 +127,8 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch, U
   costs.update.resize(profile.layers.size(), 0.0);
   for (double& seconds : costs.update) seconds *= factor;
   if (updates != Updates::plain) {
-    costs.update_bytes = scratch_of(profile, updates, narrow(*nearest));
+    const bool narrow = nearest->precision && two_bytes(*nearest->precision);
+    costs.update_bytes = scratch_of(profile, updates, narrow);
   }
   if (low->weight_gradient.empty() || high->weight_gradient.empty()) {
     // Two products of equal size, one for the input and one for the weights.

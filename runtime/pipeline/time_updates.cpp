@@ -17,6 +17,8 @@
 namespace hetpipe {
 namespace {
 
+static_assert(kDampRows == kDampingRows);  // what is damped, and what planners know of it
+
 constexpr std::int64_t kFirstSide = 256;  // at most, of what is timed first
 constexpr double kLongEnough = 0.005;     // s
 constexpr std::int64_t kGrowth = 2;       // of the sides, until it takes long enough
@@ -78,8 +80,12 @@ class MatrixTimer {
   std::map<std::tuple<std::int64_t, std::int64_t, bool>, double> known_;
 };
 
-double elements(const MatrixSides& matrix) {
-  return static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns);
+constexpr DampOptions kDamping{.factor = 0.5f, .directions = kUsualDirections};
+
+// A small matrix of the same form may have fewer directions that are damped.
+double damping_work(const MatrixSides& matrix) {
+  return static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns) *
+         kDamping.directions_of({matrix.rows, matrix.columns});
 }
 
 }  // namespace
@@ -97,7 +103,7 @@ MatrixTimes time_matrices(const Model& model, Device& device,
                           const std::function<std::int64_t()>& clock) {
   MatrixTimer damped(device, clock), orthogonal(device, clock);
   const auto damp = [&](Stream& stream, const DampedMatrix& matrix, float* change) {
-    device.damp(stream, change, matrix, {.factor = 0.5f, .directions = kUsualDirections});
+    device.damp(stream, change, matrix, kDamping);
   };
   std::map<std::pair<std::int64_t, std::int64_t>, Orthogonalizer> made;  // by sides
   const auto straighten = [&](Stream& stream, const DampedMatrix& matrix, float* change) {
@@ -109,7 +115,7 @@ MatrixTimes time_matrices(const Model& model, Device& device,
     times.damped.push_back(0);
     times.orthogonal.push_back(0);
     for (const DampedMatrix& matrix : matrices_of(model, l)) {
-      times.damped.back() += damped.seconds(matrix, damp, elements);
+      times.damped.back() += damped.seconds(matrix, damp, damping_work);
       times.orthogonal.back() += orthogonal.seconds(matrix, straighten, orthogonal_flops);
     }
   }

@@ -137,6 +137,12 @@ TEST(UnlikeReplicas, AreWarnedOfWhereTheirUpdatesDiffer) {
   job.plan.optimizer = "adam";
   EXPECT_EQ(unlike_replicas(job, roles, devices), "");
   job.plan.optimizer = "muon";
+  for (PlanVirtualWorker& worker : job.plan.virtual_workers) worker.stages[0].end_layer = 3;
+  job.plan.virtual_workers[1].stages[0].first_layer = 3;
+  job.plan.virtual_workers[1].stages[0].end_layer = 7;
+  EXPECT_EQ(unlike_replicas(job, roles, devices), "");  // no layer is on both
+  job.plan.virtual_workers[1].stages[0].first_layer = 2;
+  EXPECT_THAT(unlike_replicas(job, roles, devices), HasSubstr("drift apart. Another"));
   devices[1].text = "cpu";
   EXPECT_EQ(unlike_replicas(job, roles, devices), "");
 }

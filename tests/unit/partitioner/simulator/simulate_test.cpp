@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../cases.h"
+#include "partitioner/plan/system.h"
 
 namespace hetpipe {
 namespace simulate_test {
@@ -59,6 +60,27 @@ TEST(Simulate, OneStageIsItsComputeTime) {
 }
 
 // Two equal stages of 6 s. One in flight: one after the other. Two: stage 0 holds 2, nobody waits.
+TEST(Simulate, UpdatesTakeTheTimeOfTheirOptimizer) {
+  const Cluster c = free_links(test::cluster_of({{"a"}}, 1'000'000'000));
+  Profile profile = second_per_layer(2);
+  for (Measurement& m : profile.measurements) {
+    m.update.assign(2, 0.5);
+    m.damped_update.assign(2, 0.75);
+    m.orthogonal_update.assign(2, 2);
+  }
+  const auto seconds = [&](const char* system, const char* optimizer) {
+    Plan plan = plan_of({{2}}, 1);
+    plan.system = system;
+    plan.optimizer = optimizer;
+    if (traits(composition(plan).sync).waves()) plan.server = server_on("n0", 0);
+    return simulate(plan, c, profile).iteration_seconds;
+  };
+  EXPECT_NEAR(seconds("hetpipe", "sgd-momentum"), 6 + 1, 1e-9);
+  EXPECT_NEAR(seconds("hetpipe", "adam"), 6 + 1.5, 1e-9);
+  EXPECT_NEAR(seconds("gpipe", "adam"), 6 + 1, 1e-9);  // whose updates are not late
+  EXPECT_NEAR(seconds("gpipe", "muon"), 6 + 4, 1e-9);
+}
+
 TEST(Simulate, MinibatchesInFlightFillThePipeline) {
   const Cluster c = free_links(test::cluster_of({{"a", "a"}}, 1'000'000'000));
   EXPECT_NEAR(simulate(plan_of({{2, 4}}, 1), c, second_per_layer(4)).iteration_seconds, 12, 1e-9);
