@@ -16,7 +16,7 @@ UniqueEvent make_event() {
 
 }  // namespace
 
-Scratch::Scratch(const std::vector<std::size_t>& bytes) {
+Scratch::Scratch(const std::vector<std::size_t>& bytes, int byte) {
   for (const std::size_t size : bytes) {
     void* memory = nullptr;
     if (size > 0) {
@@ -30,7 +30,7 @@ Scratch::Scratch(const std::vector<std::size_t>& bytes) {
       }
     }
     blocks_.emplace_back(memory);
-    if (memory != nullptr) check(cudaMemset(memory, 0x3c, size), "filling memory");
+    if (memory != nullptr) check(cudaMemset(memory, byte, size), "filling memory");
   }
   // The streams that time do not wait for the one that fills.
   check(cudaDeviceSynchronize(), "filling memory");

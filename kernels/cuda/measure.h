@@ -12,12 +12,15 @@
 // Timing candidates on the GPU in use: its own stream, its own memory.
 namespace hetpipe::cuda {
 
-// Device memory that is given back at the end. Every byte is 0x3c, which makes small normal numbers
-// of all types: a kernel runs as on data, and no sum overflows.
+constexpr int kSmallNumbers = 0x3c;  // as every byte: small normal numbers of all types
+constexpr int kNaNs = 0xff;          // and NaNs of all
+
+// Device memory that is given back at the end, every byte the same. Of small numbers a kernel runs
+// as on data, and no sum overflows.
 class Scratch {
  public:
   // Null blocks, and no exception, where the card has no room for all: `complete` is then false.
-  explicit Scratch(const std::vector<std::size_t>& bytes);
+  explicit Scratch(const std::vector<std::size_t>& bytes, int byte = kSmallNumbers);
 
   bool complete() const { return complete_; }
   void* block(std::size_t i) const { return blocks_[i].get(); }

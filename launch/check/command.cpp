@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/cache.h"
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/check/batch.h"
 #include "launch/check/steps.h"
 #include "launch/checkpoint/tensor_file.h"
+#include "launch/command/gpu_precision.h"
 #include "launch/command/loss_options.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
@@ -27,6 +29,7 @@ struct CheckOptions {
   int steps = 1;
   std::vector<int> cuts;
   std::string device = "cpu";
+  std::optional<std::string> precision;
   int threads = 1;
 };
 
@@ -57,6 +60,8 @@ OptionTable table_of(CheckOptions& options) {
        {"This machine",
         {
             choice_option("device", options.device, device_names(), "Device to compute on."),
+            unset_means("fp32", choice_option("precision", options.precision, precision_names(),
+                                              "Arithmetic of a GPU.")),
             integer_option("threads", "N", options.threads, {1, 1024}, "Threads of the device."),
         }}}};
 }
@@ -73,6 +78,14 @@ std::vector<int> stage_ends(const CheckOptions& options, const Model& model) {
     }
   }
   return ends;
+}
+
+std::unique_ptr<Device> device_of(const CheckOptions& options) {
+  const std::string name = options.device == "auto" ? choose_device().name : options.device;
+  const std::optional<Precision> precision = gpu_precision(name, options.precision);
+  return make_device(
+      name, options.threads,
+      {.index = 0, .precision = precision.value_or(Precision::fp32), .plan_cache = plan_cache()});
 }
 
 }  // namespace
@@ -96,7 +109,7 @@ int check_command(const Invocation& how) {
   Model model = import_model(*options.model, {.loss = loss, .dropout = false});
   model.set_label_smoothing(static_cast<float>(options.loss.label_smoothing));
   batch.loss_weight = loss_weight_of(model, batch);
-  const std::unique_ptr<Device> device = make_device(options.device, options.threads, {});
+  const std::unique_ptr<Device> device = device_of(options);
   CheckedSteps steps(model, stage_ends(options, model), *device,
                      {.name = "sgd-momentum",
                       .learning_rate = options.learning_rate,

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "base/cache.h"
-#include "base/precision.h"
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/checkpoint/files.h"
+#include "launch/command/gpu_precision.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/parameters.h"
 #include "runtime/training/training_data.h"
@@ -133,14 +133,9 @@ std::vector<std::string> Trained::class_names(const Dataset& data) const {
 std::unique_ptr<Device> device_for(const TrainedOptions& options, int local_rank) {
   const std::string name = options.device == "auto" ? choose_device().name : options.device;
   const std::size_t gpus = name == "cuda" ? visible_gpus().gpus.size() : 0;
-  std::optional<Precision> precision;
-  if (options.precision && host_reaches(name) && *options.precision != "fp32") {
-    throw UserError("--precision", *options.precision + " (device " + name +
-                                       " computes in fp32). Leave it out, or give --device cuda.");
-  }
-  if (options.precision) precision = precision_named(*options.precision);
   const int gpu = gpus > 0 ? local_rank % static_cast<int>(gpus) : 0;
-  return make_device(name, options.threads, {gpu, precision, plan_cache()});
+  return make_device(name, options.threads,
+                     {gpu, gpu_precision(name, options.precision), plan_cache()});
 }
 
 }  // namespace hetpipe

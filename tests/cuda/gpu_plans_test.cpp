@@ -75,24 +75,87 @@ Numbers reordered(const Numbers& weight, std::int64_t o, std::int64_t i, std::in
   return result;
 }
 
-TEST_P(GpuPlans, Convolutions) {
-  const struct {
-    Convolution spec;
-    Shape in;
-  } cases[] = {
+struct ConvolutionCase {
+  Convolution spec;
+  Shape in;
+};
+std::vector<ConvolutionCase> convolutions() {
+  return {
       {{.output_channels = 16, .kernel = 3, .padding = 1}, {3, 9, 11, 8}},
       {{.output_channels = 64, .kernel = 1, .stride = 2, .bias = false}, {2, 14, 14, 32}},
       {{.output_channels = 64, .kernel = 7, .stride = 2, .padding = 3, .bias = false},
        {2, 32, 32, 3}},
       {{.output_channels = 24, .kernel = {1, 7}, .padding = {0, 3}}, {2, 12, 12, 24}},
       {{.output_channels = 6, .kernel = 5}, {2, 13, 13, 1}},
+      {{.output_channels = 16, .kernel = 5}, {2, 14, 14, 6}},
   };
-  for (const auto& [spec, in] : cases) {
+}
+
+// Every engine that may be chosen computes the same: which one a card finds fastest is its own.
+TEST_P(GpuPlans, EveryEngineOfAConvolution) {
+  for (const auto& [spec, in] : convolutions()) {
+    const Shape out = window_of(spec).output(in, spec.output_channels);
+    const std::int64_t taps = window_of(spec).taps();
+    const Numbers x = coarse_numbers(in.elements(), 1),
+                  w = coarse_numbers(out[3] * (in[3] * taps), 2), b = coarse_numbers(out[3], 3),
+                  dy = coarse_numbers(out.elements(), 4);
+    Numbers y(dy.size()), dx(x.size()), dw(w.size());
+    reference::convolution_forward(spec, in, x.data(), w.data(), spec.bias ? b.data() : nullptr,
+                                   y.data());
+    reference::convolution_input_gradient(spec, in, dy.data(), w.data(), dx.data());
+    reference::convolution_weight_gradient(spec, in, x.data(), dy.data(), dw.data());
+    const ConvolutionPlans plans(*context_, spec, in, GetParam());
+    const Numbers krsc = reordered(w, out[3], in[3], taps, true);
+    const struct {
+      const char* what;
+      std::shared_ptr<const Graph> graph;
+      std::vector<Numbers> given;
+      Numbers wanted;
+    } passes[] = {
+        {"y", plans.forward_graph(), spec.bias ? std::vector{x, krsc, b} : std::vector{x, krsc}, y},
+        {"dx", plans.input_gradient_graph(), {dy, krsc}, dx},
+        {"dweight",
+         plans.weight_gradient_graph(),
+         {x, dy},
+         reordered(dw, out[3], in[3], taps, true)}};
+    for (const auto& [what, graph, given, wanted] : passes) {
+      const Descriptor finalized = graph->finalized(context_->dnn());
+      int engines = 0;
+      visit_recommended(
+          context_->target(), finalized, {GetParam() != Precision::fp32, true},
+          type() == ElementType::fp32,
+          [&, &graph = graph, &given = given, &wanted = wanted](const EngineChoice& choice) {
+            std::string reason;
+            const std::optional<Plan> plan =
+                Plan::try_make(context_->target(), graph, finalized, choice, reason);
+            if (!plan) return false;
+            std::vector<std::unique_ptr<DeviceNumbers>> numbers;
+            std::vector<void*> memories;
+            for (const Numbers& n : given) {
+              numbers.push_back(std::make_unique<DeviceNumbers>(n, type()));
+              memories.push_back(numbers.back()->get());
+            }
+            const DeviceNumbers result(wanted.size(), type());
+            memories.push_back(result.get());
+            const DeviceNumbers room = workspace(plan->workspace());
+            plan->run(context_->dnn(), nullptr, memories, room.get());
+            expect_near(result.read(), wanted, type(), 4,
+                        to_string(spec) + " " + to_string(in) + " " + what + ", engine " +
+                            to_string(choice));
+            return ++engines >= 8;
+          });
+      EXPECT_GT(engines, 0) << to_string(spec) << " " << what;
+    }
+  }
+}
+
+TEST_P(GpuPlans, Convolutions) {
+  for (const auto& [spec, in] : convolutions()) {
     const std::string what = to_string(spec) + " " + to_string(in);
     const Shape out = window_of(spec).output(in, spec.output_channels);
     const std::int64_t taps = window_of(spec).taps();
     const Numbers x = coarse_numbers(in.elements(), 1),
-                  w = coarse_numbers(out[3] * in[3] * taps, 2), b = coarse_numbers(out[3], 3),
+                  w = coarse_numbers(out[3] * (in[3] * taps), 2), b = coarse_numbers(out[3], 3),
                   dy = coarse_numbers(out.elements(), 4);
     Numbers y(dy.size()), dx(x.size()), dw(w.size());
     reference::convolution_forward(spec, in, x.data(), w.data(), spec.bias ? b.data() : nullptr,
@@ -108,7 +171,8 @@ TEST_P(GpuPlans, Convolutions) {
         workspace(std::max({plans.forward_workspace(), plans.input_gradient_workspace(),
                             plans.weight_gradient_workspace()}));
     plans.forward(nullptr, d_x.get(), d_w.get(), d_b.get(), d_y.get(), room.get());
-    expect_near(d_y.read(), y, type(), 4, what + " y");
+    expect_near(d_y.read(), y, type(), 4,
+                what + " y, engine " + to_string(plans.forward_plan()->choice()));
     plans.input_gradient(nullptr, d_dy.get(), d_w.get(), d_dx.get(), room.get());
     expect_near(d_dx.read(), dx, type(), 4, what + " dx");
     plans.weight_gradient(nullptr, d_x.get(), d_dy.get(), d_dw.get(), room.get());

@@ -68,6 +68,11 @@ std::vector<LayerCase> all_cases() {
     cases.push_back({SelfAttention{2, true}, {in}});
     cases.push_back({SelfAttention{4, false}, {in}});
   }
+  // Many outputs, an odd number: padded.
+  for (const bool transposed : {false, true}) {
+    cases.push_back({Linear{.output_features = 1027, .bias = !transposed, .transposed = transposed},
+                     {{1024, 8}}});
+  }
   cases.push_back(packed_attention(2, 2, 9, 16, true));
   cases.push_back(packed_attention(1, 4, 33, 8, false));
   return cases;

@@ -68,11 +68,12 @@ void LinearPlans::input_gradient(cudaStream_t stream, const void* dy, const void
 }
 
 void LinearPlans::weight_gradient(cudaStream_t stream, const void* x, const void* dy,
-                                  float* dweight, float* dbias, void* workspace) {
+                                  float* dweight, float* dbias, void* workspace, float beta) {
   const void* const a = spec_.transposed ? dy : x;
   const void* const b = spec_.transposed ? x : dy;
   MatrixProduct& product = dbias != nullptr ? weight_gradient_product() : weight_gradient_;
-  product.run(stream, {.a = a, .b = b, .c = dweight, .bias = dbias, .workspace = workspace});
+  product.run(stream,
+              {.a = a, .b = b, .c = dweight, .bias = dbias, .workspace = workspace, .beta = beta});
 }
 
 }  // namespace hetpipe::cuda

@@ -42,9 +42,9 @@ class LinearPlans {
                     void* h, void* y, void* workspace);
   void input_gradient(cudaStream_t stream, const void* dy, const void* weight, void* dx,
                       void* workspace);
-  // dbias is written where sums_bias_gradient().
+  // dbias is written where sums_bias_gradient(). dweight is added to what is there, times `beta`.
   void weight_gradient(cudaStream_t stream, const void* x, const void* dy, float* dweight,
-                       float* dbias, void* workspace);
+                       float* dbias, void* workspace, float beta = 0);
 
  private:
   MatrixProduct& forward_product() { return adds_bias() && spec_.bias ? biased_ : forward_; }

@@ -76,22 +76,34 @@ std::shared_ptr<const Plan> ConvolutionPlans::forward_plan() {
   return forward_;
 }
 
-std::shared_ptr<const Plan> ConvolutionPlans::input_gradient_plan() {
-  if (input_gradient_ != nullptr) return input_gradient_;
+std::shared_ptr<const Graph> ConvolutionPlans::input_gradient_graph() const {
   auto graph = std::make_shared<Graph>("convolution's input gradient");
   const Graph::Tensor dy = graph->memory(y(type_));
   const Graph::Tensor w = graph->memory(weight());
   graph->convolution_data(window_, dy, w, graph->memory(x()));
-  return input_gradient_ = make_plan(context_, std::move(graph), precision_);
+  return graph;
 }
 
-std::shared_ptr<const Plan> ConvolutionPlans::weight_gradient_plan() {
-  if (weight_gradient_ != nullptr) return weight_gradient_;
+std::shared_ptr<const Graph> ConvolutionPlans::weight_gradient_graph() const {
   auto graph = std::make_shared<Graph>("convolution's weight gradient");
   const Graph::Tensor x = graph->memory(this->x());
   const Graph::Tensor dy = graph->memory(y(type_));
   graph->convolution_filter(window_, x, dy, graph->memory(weight()));
-  return weight_gradient_ = make_plan(context_, std::move(graph), precision_);
+  return graph;
+}
+
+std::shared_ptr<const Plan> ConvolutionPlans::input_gradient_plan() {
+  if (input_gradient_ == nullptr) {
+    input_gradient_ = make_plan(context_, input_gradient_graph(), precision_);
+  }
+  return input_gradient_;
+}
+
+std::shared_ptr<const Plan> ConvolutionPlans::weight_gradient_plan() {
+  if (weight_gradient_ == nullptr) {
+    weight_gradient_ = make_plan(context_, weight_gradient_graph(), precision_);
+  }
+  return weight_gradient_;
 }
 
 std::size_t ConvolutionPlans::forward_workspace() { return forward_plan()->workspace(); }

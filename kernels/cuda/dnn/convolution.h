@@ -38,12 +38,14 @@ class ConvolutionPlans {
   void weight_gradient(cudaStream_t stream, const void* x, const void* dy, void* dweight,
                        void* workspace);
 
+  std::shared_ptr<const Graph> forward_graph() const;
+  std::shared_ptr<const Graph> input_gradient_graph() const;
+  std::shared_ptr<const Graph> weight_gradient_graph() const;
   std::shared_ptr<const Plan> forward_plan();
   std::shared_ptr<const Plan> input_gradient_plan();
   std::shared_ptr<const Plan> weight_gradient_plan();
 
  private:
-  std::shared_ptr<const Graph> forward_graph() const;
   Layout x() const;
   Layout y(cudnnDataType_t type) const;
   Layout weight() const;

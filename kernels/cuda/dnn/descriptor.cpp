@@ -47,8 +47,8 @@ void Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType
 void Descriptor::set(cudnnBackendAttributeName_t name, std::int64_t value) {
   set(name, CUDNN_TYPE_INT64, 1, &value);
 }
-void Descriptor::set(cudnnBackendAttributeName_t name, double value) {
-  set(name, CUDNN_TYPE_DOUBLE, 1, &value);
+void Descriptor::set(cudnnBackendAttributeName_t name, float value) {
+  set(name, CUDNN_TYPE_FLOAT, 1, &value);
 }
 void Descriptor::set(cudnnBackendAttributeName_t name, bool value) {
   set(name, CUDNN_TYPE_BOOLEAN, 1, &value);

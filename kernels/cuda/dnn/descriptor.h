@@ -39,7 +39,7 @@ class Descriptor {
   void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
            const void* values);
   void set(cudnnBackendAttributeName_t name, std::int64_t value);
-  void set(cudnnBackendAttributeName_t name, double value);
+  void set(cudnnBackendAttributeName_t name, float value);
   void set(cudnnBackendAttributeName_t name, bool value);
   void set(cudnnBackendAttributeName_t name, std::span<const std::int64_t> values);
   void set(cudnnBackendAttributeName_t name, const Descriptor& other);

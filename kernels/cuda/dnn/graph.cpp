@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/dnn/graph.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -61,16 +63,9 @@ std::string text_of(const std::vector<Graph::Tensor>& tensors) {
 }
 
 const char* name_of(Graph::Kind kind) {
-  constexpr const char* kNames[] = {"convolution",
-                                    "convolution-data",
-                                    "convolution-filter",
-                                    "pointwise",
-                                    "index",
-                                    "product",
-                                    "reduction",
-                                    "reshape",
-                                    "batch-norm",
-                                    "batch-norm-backward"};
+  constexpr const char* kNames[] = {
+      "convolution", "convolution-data", "convolution-filter", "pointwise",
+      "index",       "product",          "reduction",          "reshape"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -166,6 +161,12 @@ std::optional<float> Graph::constant_value(Tensor tensor) const {
   return node.value;
 }
 
+bool Graph::may_lose_nans() const {
+  return std::any_of(operations_.begin(), operations_.end(), [](const Operation& o) {
+    return o.kind == Kind::pointwise && o.mode == static_cast<int>(CUDNN_POINTWISE_RELU_FWD);
+  });
+}
+
 void Graph::add_operation(Descriptor descriptor, Operation operation) {
   const std::string text = text_of(operation);
   descriptor.finalize("describing " + name_ + ": " + text);
@@ -195,8 +196,8 @@ void Graph::convolution_forward(const ConvolutionWindow& window, Tensor x, Tenso
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, of(x));
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, of(w));
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, of(y));
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0);
+  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f);
+  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f);
   add_operation(std::move(d), {Kind::convolution, {x, w}, {y}, 0, window});
 }
 
@@ -207,8 +208,8 @@ void Graph::convolution_data(const ConvolutionWindow& window, Tensor dy, Tensor 
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, of(dy));
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, of(w));
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, of(dx));
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0);
+  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0f);
+  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0f);
   add_operation(std::move(d), {Kind::convolution_data, {dy, w}, {dx}, 0, window});
 }
 
@@ -219,8 +220,8 @@ void Graph::convolution_filter(const ConvolutionWindow& window, Tensor x, Tensor
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, of(x));
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, of(dy));
   d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, of(dw));
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0);
+  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0f);
+  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0f);
   add_operation(std::move(d), {Kind::convolution_filter, {x, dy}, {dw}, 0, window});
 }
 

@@ -83,6 +83,9 @@ class Graph {
     ConvolutionWindow window = {};  // of convolutions
   };
   const std::vector<Operation>& operations() const { return operations_; }
+  // Whether it has a ReLU, which some engines compute as max(x, 0): a NaN, the news of a numerical
+  // failure, would end there, whatever the library was told.
+  bool may_lose_nans() const;
 
   const std::string& name() const { return name_; }
   const std::string& key() const { return key_; }

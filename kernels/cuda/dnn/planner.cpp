@@ -1,15 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/dnn/planner.h"
 
+#include <cuda_runtime.h>
+
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/cuda/check.h"
 #include "kernels/cuda/measure.h"
+#include "kernels/element.h"
 
 namespace hetpipe::cuda {
 namespace {
+
+// Of a graph's memories.
+std::vector<std::size_t> sizes_of(const Graph& graph) {
+  std::vector<std::size_t> bytes;
+  for (const Graph::Tensor tensor : graph.memories()) bytes.push_back(graph.layout(tensor).bytes());
+  return bytes;
+}
+std::vector<void*> blocks_of(const Scratch& scratch, std::size_t count) {
+  std::vector<void*> memories;
+  for (std::size_t i = 0; i < count; ++i) memories.push_back(scratch.block(i));
+  return memories;
+}
+
+bool starts_with_nan(const void* result, cudnnDataType_t type) {
+  std::uint32_t bits = 0;
+  const std::size_t bytes = type == CUDNN_DATA_FLOAT ? sizeof(float) : sizeof(std::uint16_t);
+  check(cudaMemcpy(&bits, result, bytes, cudaMemcpyDeviceToHost), "reading a result");
+  const auto half = static_cast<std::uint16_t>(bits);
+  return std::isnan(type == CUDNN_DATA_FLOAT  ? std::bit_cast<float>(bits)
+                    : type == CUDNN_DATA_HALF ? static_cast<float>(std::bit_cast<Fp16>(half))
+                                              : static_cast<float>(std::bit_cast<Bf16>(half)));
+}
+
+// Tried on NaNs alone; no, too, where there is no room to try it. The last memory is the result.
+bool passes_nans(const Context& context, const Graph& graph, const Plan& plan) {
+  std::vector<std::size_t> bytes = sizes_of(graph);
+  const std::size_t count = bytes.size();
+  bytes.push_back(plan.workspace());
+  const Scratch scratch(bytes, kNaNs);
+  if (!scratch.complete()) return false;
+  try {
+    plan.run(context.dnn(), nullptr, blocks_of(scratch, count), scratch.block(count));
+    return starts_with_nan(scratch.block(count - 1), graph.layout(graph.memories().back()).type);
+  } catch (const SystemError&) {  // it does not run on this card after all
+    return false;
+  }
+}
 
 // Candidates in the library's order; at most `wanted`.
 std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const Graph>& graph,
@@ -17,6 +61,8 @@ std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const
                              std::size_t wanted, std::string& reason) {
   std::vector<Plan> plans;
   reason = "no engine for this graph, card and choice of numbers";
+  const bool tries = context.has_device() && graph->may_lose_nans();
+  std::size_t lost = 0;
   visit_recommended(context.target(), finalized, rules, fp32_data, [&](const EngineChoice& choice) {
     std::optional<Plan> plan = Plan::try_make(context.target(), graph, finalized, choice, reason);
     if (plan && plan->workspace() > context.options().workspace) {
@@ -25,8 +71,13 @@ std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const
                       format_bytes(static_cast<double>(context.options().workspace)).c_str());
       plan.reset();
     }
+    if (plan && tries && !passes_nans(context, *graph, *plan)) {
+      reason = "its ReLU makes zeros of NaNs";
+      plan.reset();
+      ++lost;
+    }
     if (plan) plans.push_back(*std::move(plan));
-    return plans.size() >= wanted;
+    return plans.size() + lost >= wanted;
   });
   return plans;
 }
@@ -34,8 +85,8 @@ std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const
 // The fastest one's place, and its time; the first, and 0, where there is no room to measure.
 std::pair<std::size_t, double> fastest(const Context& context, const Graph& graph,
                                        const std::vector<Plan>& plans) {
-  std::vector<std::size_t> bytes;
-  for (const Graph::Tensor tensor : graph.memories()) bytes.push_back(graph.layout(tensor).bytes());
+  std::vector<std::size_t> bytes = sizes_of(graph);
+  const std::size_t count = bytes.size();
   std::size_t workspace = 0;
   for (const Plan& plan : plans) workspace = std::max(workspace, plan.workspace());
   bytes.push_back(workspace);
@@ -47,15 +98,14 @@ std::pair<std::size_t, double> fastest(const Context& context, const Graph& grap
     }
     return {0, 0.0};
   }
-  std::vector<void*> memories;
-  for (std::size_t i = 0; i + 1 < bytes.size(); ++i) memories.push_back(scratch.block(i));
+  const std::vector<void*> memories = blocks_of(scratch, count);
   std::size_t best = 0;
   double best_seconds = 0;
   std::string failure;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     try {
       const double seconds = median_seconds(kPlanRuns, [&](cudaStream_t stream) {
-        plans[i].run(context.dnn(), stream, memories, scratch.block(bytes.size() - 1));
+        plans[i].run(context.dnn(), stream, memories, scratch.block(count));
       });
       if (best_seconds == 0 || seconds < best_seconds) {
         best = i;
@@ -76,7 +126,8 @@ std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<cons
   const PlanOptions& options = context.options();
   const std::string key = context.cache_key(
       format("cuDNN %zu", cudnnGetVersion()),
-      std::string(to_string(precision)) + " | " + graph->name() + ": " + graph->key());
+      std::string(to_string(precision)) + (graph->may_lose_nans() ? " | NaNs pass | " : " | ") +
+          graph->name() + ": " + graph->key());
   if (const auto at = context.plans().find(key); at != context.plans().end()) {
     if (at->second == nullptr) reason = "no engine for it (found earlier)";
     return at->second;

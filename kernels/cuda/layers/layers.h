@@ -63,6 +63,8 @@ LayerMaker make_convolution_relu(LayerContext& context, const Convolution& spec,
 LayerMaker make_transposed_convolution(LayerContext& context, const TransposedConvolution& spec,
                                        const Shape& in);
 LayerMaker make_linear(LayerContext& context, const Linear& spec, const Shape& in);
+// Null where its products are as fast as they are.
+LayerMaker make_padded_linear(LayerContext& context, const Linear& spec, const Shape& in);
 LayerMaker make_linear_gelu(LayerContext& context, const Linear& spec,
                             const Shape& in);  // likewise
 // What a batch norm takes along: the sum with a second input, then ReLU.

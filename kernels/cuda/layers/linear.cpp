@@ -136,6 +136,7 @@ class LinearLayer final : public LayerKernel {
 }  // namespace
 
 LayerMaker make_linear(LayerContext& context, const Linear& spec, const Shape& in) {
+  if (LayerMaker padded = make_padded_linear(context, spec, in)) return padded;
   return make_of_type<LinearLayer>(context, spec, AfterLinear::nothing, in);
 }
 

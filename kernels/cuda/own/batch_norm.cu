@@ -7,8 +7,10 @@
 namespace hetpipe::cuda {
 namespace {
 
-constexpr int kGroup = 8;                  // rows that statistics load at a time
-constexpr std::int64_t kMapBlocks = 4096;  // of work without sums: sections may be many
+// Rows that statistics load at a time.
+template <class T>
+constexpr int kGroup = sizeof(T) == 4 ? 4 : 8;
+constexpr std::int64_t kMapBlocks = 2048;  // of work without sums: sections may be many
 
 // Of one channel of some rows: their mean, and the sum of squared differences from it.
 struct Moments {
@@ -23,14 +25,15 @@ struct Moments {
   }
 };
 
-// partial (2, sections, channels): means, then sums of squares. A thread merges groups of kGroup
+// partial (2, sections, channels): means, then sums of squares. A thread merges groups of kGroup<T>
 // rows, whose own moments come from two passes over registers.
 template <class T, int V>
-HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 2) void section_moments(ColumnLayout l, const T* x,
+HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 4) void section_moments(ColumnLayout l, const T* x,
                                                                          float* partial) {
   HETPIPE_SHARED(means, float[V][kColumnThreads]);
   HETPIPE_SHARED(squares, float[V][kColumnThreads]);
   HETPIPE_SHARED(counts, float[kColumnThreads]);
+  constexpr int kRows = kGroup<T>;
   const ColumnPlace place(l, V);
   Moments own[V];
   // A thread takes all relative to its first row, which costs no digits where the mean is large.
@@ -39,11 +42,11 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 2) void section_moments(ColumnL
     const auto first = load_pack<V>(x + place.first * l.columns + place.column);
     for (int v = 0; v < V; ++v) origin[v] = static_cast<float>(first.at[v]);
   }
-  for (std::int64_t row = place.first; row < place.end; row += kGroup * place.step) {
-    Pack<T, V> loaded[kGroup]{};
+  for (std::int64_t row = place.first; row < place.end; row += kRows * place.step) {
+    Pack<T, V> loaded[kRows]{};
     int count = 0;
     HETPIPE_UNROLL
-    for (int k = 0; k < kGroup; ++k)
+    for (int k = 0; k < kRows; ++k)
       if (row + k * place.step < place.end) {
         loaded[k] = load_pack<V>(x + (row + k * place.step) * l.columns + place.column);
         ++count;
@@ -54,11 +57,11 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 2) void section_moments(ColumnL
     for (int v = 0; v < V; ++v) {
       Moments group;
       HETPIPE_UNROLL
-      for (int k = 0; k < kGroup; ++k)
+      for (int k = 0; k < kRows; ++k)
         if (k < count) group.mean += static_cast<float>(loaded[k].at[v]) - origin[v];
       group.mean *= inverse;
       HETPIPE_UNROLL
-      for (int k = 0; k < kGroup; ++k)
+      for (int k = 0; k < kRows; ++k)
         if (k < count) {
           const float d = static_cast<float>(loaded[k].at[v]) - origin[v] - group.mean;
           group.squares += d * d;
@@ -94,11 +97,11 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 2) void section_moments(ColumnL
   }
 }
 
-// Blocks of 32 channels with 8 threads down each. Two passes over the sections: the mean of their
-// means, then the squares about it.
+// By blocks as column_totals'. Two passes over the sections: the mean of their means, then the
+// squares about it.
 HETPIPE_KERNEL void batch_moments(ColumnLayout l, const float* partial, float* mean,
                                   float* variance, RunningStatistics running) {
-  constexpr int kDown = kColumnThreads / kWarp;
+  constexpr int kDown = kTotalsDown;
   HETPIPE_SHARED(parts, float[2][kDown][kWarp]);
   const int x = static_cast<int>(threadIdx.x) % kWarp, y = static_cast<int>(threadIdx.x) / kWarp;
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * kWarp + x;
@@ -110,18 +113,26 @@ HETPIPE_KERNEL void batch_moments(ColumnLayout l, const float* partial, float* m
   // About the first section's mean, so that no digits are lost to a large one.
   const float origin = inside ? partial[channel] : 0;
   CompensatedSum sum;
-  for (std::int64_t k = y; inside && k < l.sections; k += kDown)
-    sum.add((partial[k * l.columns + channel] - origin) * rows_of(k));
+  const std::int64_t sections = inside ? l.sections : 0;
+  for_strided(
+      y, sections, kDown, [&](std::int64_t k) { return partial[k * l.columns + channel]; },
+      [&](std::int64_t k, float part) { sum.add((part - origin) * rows_of(k)); });
   parts[0][y][x] = sum.sum;
   __syncthreads();
   float total = 0;
   for (int k = 0; k < kDown; ++k) total += parts[0][k][x];
   const float batch_mean = origin + total / static_cast<float>(l.rows);
   CompensatedSum squares;
-  for (std::int64_t k = y; inside && k < l.sections; k += kDown) {
-    const float d = partial[k * l.columns + channel] - batch_mean;
-    squares.add(partial[(l.sections + k) * l.columns + channel] + d * d * rows_of(k));
-  }
+  for_strided(
+      y, sections, kDown,
+      [&](std::int64_t k) {
+        return Moments{partial[k * l.columns + channel],
+                       partial[(l.sections + k) * l.columns + channel]};
+      },
+      [&](std::int64_t k, const Moments& part) {
+        const float d = part.mean - batch_mean;
+        squares.add(part.squares + d * d * rows_of(k));
+      });
   parts[1][y][x] = squares.sum;
   __syncthreads();
   if (y > 0 || !inside) return;
@@ -145,9 +156,9 @@ HETPIPE_DEVICE float factor_of(float scale, float variance, float epsilon) {
   return scale / sqrtf(variance + epsilon);
 }
 
-template <class T, int V>
+template <class T, int V, bool kResidual>
 HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
-                                 2) void normalise(ColumnLayout l, float epsilon, AfterNorm after,
+                                 4) void normalise(ColumnLayout l, float epsilon, AfterNorm after,
                                                    const T* x, const float* mean,
                                                    const float* variance, const float* scale,
                                                    const float* shift, const T* residual, T* y) {
@@ -166,7 +177,7 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
         const std::int64_t at = row * l.columns + place.column;
         Loaded loaded{};
         loaded.x = load_pack<V>(x + at);
-        if (residual != nullptr) loaded.residual = load_pack<V>(residual + at);
+        if constexpr (kResidual) loaded.residual = load_pack<V>(residual + at);
         return loaded;
       },
       [&](std::int64_t row, const Loaded& loaded) {
@@ -174,7 +185,7 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
         for (int v = 0; v < V; ++v) {
           const float d = static_cast<float>(loaded.x.at[v]) - means.at[v];
           float value = normalised(d, factors.at[v], shifts.at[v]);
-          if (residual != nullptr) value += static_cast<float>(loaded.residual.at[v]);
+          if constexpr (kResidual) value += static_cast<float>(loaded.residual.at[v]);
           if (after == AfterNorm::relu && value <= 0) value = 0;  // a NaN stays one
           out.at[v] = static_cast<T>(value);
         }
@@ -190,7 +201,7 @@ enum class Mask { none, from_output, from_input };
 template <class T, int V, Mask mask>
 struct GradientTerms {
   static constexpr int kSums = 2;
-  static constexpr int kGroup = V > 4 ? 2 : 4;  // what registers hold
+  static constexpr int kGroup = mask == Mask::from_output ? 2 : 4;  // what registers hold
   struct Columns {
     float mean[V], inverse[V];
     float factor[V], shift[V];  // of the mask
@@ -247,7 +258,7 @@ struct GradientTerms {
 // dx and dresidual, from products = sum of dy*normalised and sum = sum of dy, which dx alone needs.
 template <class T, int V, Mask mask>
 HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
-                                 2) void input_gradients(ColumnLayout l,
+                                 3) void input_gradients(ColumnLayout l,
                                                          GradientTerms<T, V, mask> terms,
                                                          const float* products, const float* sum) {
   const ColumnPlace place(l, V);
@@ -314,8 +325,8 @@ std::size_t batch_norm_scratch_bytes(const BatchNormSizes& s) {
     return static_cast<std::size_t>(count) * sizeof(float);
   };
   std::int64_t sections = moments_layout(s, 1).sections;
-  if (s.channels % kPack<T> == 0)
-    sections = std::max(sections, moments_layout(s, kPack<T>).sections);
+  if (s.channels % kColumnPack == 0)
+    sections = std::max(sections, moments_layout(s, kColumnPack).sections);
   return std::max(floats(2 * sections * s.channels),
                   floats(2 * s.channels) + sum_columns_scratch_bytes<T, 2>(s.rows, s.channels));
 }
@@ -324,12 +335,12 @@ template <class T>
 void batch_norm_statistics(const BatchNormSizes& s, const T* x, float* mean, float* variance,
                            const RunningStatistics& running, void* scratch, On on) {
   const bool packs = moves_in_packs<T>(s.channels, {x});
-  const ColumnLayout l = moments_layout(s, packs ? kPack<T> : 1);
+  const ColumnLayout l = moments_layout(s, packs ? kColumnPack : 1);
   float* const partial = static_cast<float*>(scratch);
-  launch(packs ? section_moments<T, kPack<T>> : section_moments<T, 1>, l.blocks(), kColumnThreads,
-         on, l, x, partial);
+  launch(packs ? section_moments<T, kColumnPack> : section_moments<T, 1>, l.blocks(),
+         kColumnThreads, on, l, x, partial);
   const unsigned blocks = one_each((s.channels + kWarp - 1) / kWarp);
-  launch(batch_moments, blocks, kColumnThreads, on, l, partial, mean, variance, running);
+  launch(batch_moments, blocks, kTotalsThreads, on, l, partial, mean, variance, running);
 }
 
 template <class T>
@@ -337,9 +348,16 @@ void batch_norm_forward(const BatchNormSizes& s, AfterNorm after, const T* x, co
                         const float* variance, const float* scale, const float* shift,
                         const T* residual, T* y, On on) {
   const bool packs = moves_in_packs<T>(s.channels, {x, residual, y});
-  const ColumnLayout l = column_layout(s.rows, s.channels, packs ? kPack<T> : 1, 4, kMapBlocks);
-  launch(packs ? normalise<T, kPack<T>> : normalise<T, 1>, l.blocks(), kColumnThreads, on, l,
-         s.epsilon, after, x, mean, variance, scale, shift, residual, y);
+  const ColumnLayout l = column_layout(s.rows, s.channels, packs ? kColumnPack : 1, 4, kMapBlocks);
+  const auto run = [&](auto* kernel) {
+    launch(kernel, l.blocks(), kColumnThreads, on, l, s.epsilon, after, x, mean, variance, scale,
+           shift, residual, y);
+  };
+  if (residual != nullptr) {
+    run(packs ? normalise<T, kColumnPack, true> : normalise<T, 1, true>);
+  } else {
+    run(packs ? normalise<T, kColumnPack, false> : normalise<T, 1, false>);
+  }
 }
 
 template <class T>
@@ -349,7 +367,7 @@ void batch_norm_backward(const BatchNormSizes& s, AfterNorm after, const BatchNo
          "ReLU's mask is in the output, or follows from the shift");
   ensure(g.dx == nullptr || g.dx != g.dresidual, "two gradients in one place");
   if (moves_in_packs<T>(s.channels, {g.x, g.y, g.dy, g.dx, g.dresidual})) {
-    backward<T, kPack<T>>(s, after, g, scratch, on);
+    backward<T, kColumnPack>(s, after, g, scratch, on);
   } else {
     backward<T, 1>(s, after, g, scratch, on);
   }

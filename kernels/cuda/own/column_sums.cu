@@ -73,7 +73,7 @@ template <class T>
 void column_sums(std::int64_t rows, std::int64_t columns, const T* x, float* sums, void* scratch,
                  On on) {
   if (moves_in_packs<T>(columns, {x})) {
-    constexpr int V = kPack<T>;
+    constexpr int V = kColumnPack;
     sum_columns<V>(rows, columns, Elements<T, V>{x, columns}, scratch, sums, nullptr, on);
   } else {
     sum_columns<1>(rows, columns, Elements<T, 1>{x, columns}, scratch, sums, nullptr, on);
@@ -84,7 +84,7 @@ template <class T>
 void relu_backward_sums(std::int64_t rows, std::int64_t columns, const T* y, const T* dy, T* dx,
                         float* sums, void* scratch, On on) {
   if (moves_in_packs<T>(columns, {y, dy, dx})) {
-    constexpr int V = kPack<T>;
+    constexpr int V = kColumnPack;
     sum_columns<V>(rows, columns, MaskedElements<T, V>{y, dy, dx, columns}, scratch, sums, nullptr,
                    on);
   } else {

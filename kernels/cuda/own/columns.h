@@ -13,6 +13,9 @@
 namespace hetpipe::cuda {
 
 inline constexpr int kColumnThreads = 256;
+// Neighbours that a thread treats. With the eight two-byte numbers of 16 bytes its sums alone took
+// so many registers that two blocks filled a multiprocessor, too few to hide the memory's latency.
+inline constexpr int kColumnPack = 4;
 
 struct ColumnLayout {
   std::int64_t rows = 0;
@@ -78,6 +81,23 @@ HETPIPE_DEVICE void for_rows(const ColumnPlace& place, const Load& load, const U
   }
 }
 
+// take(loaded) for load(k) of k = first, first + step, … < end, in this order; several are loaded
+// before the first is taken.
+template <class Load, class Take>
+HETPIPE_DEVICE void for_strided(std::int64_t first, std::int64_t end, std::int64_t step,
+                                const Load& load, const Take& take) {
+  constexpr int kFlight = 4;
+  for (std::int64_t k = first; k < end; k += kFlight * step) {
+    decltype(load(k)) loaded[kFlight]{};
+    HETPIPE_UNROLL
+    for (int i = 0; i < kFlight; ++i)
+      if (k + i * step < end) loaded[i] = load(k + i * step);
+    HETPIPE_UNROLL
+    for (int i = 0; i < kFlight; ++i)
+      if (k + i * step < end) take(k + i * step, loaded[i]);
+  }
+}
+
 // The sums over its rows of kSums terms per column. Terms says what they are:
 //   kSums, kGroup                          how many; rows in flight
 //   columns(column)                        what holds for a thread's columns, once
@@ -87,7 +107,7 @@ HETPIPE_DEVICE void for_rows(const ColumnPlace& place, const Load& load, const U
 // One section writes to the results first and second themselves, which may be null; several to
 // partial (kSums, sections, columns), for column_totals.
 template <int V, class Terms>
-HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 2) void column_terms(Terms terms, ColumnLayout l,
+HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 3) void column_terms(Terms terms, ColumnLayout l,
                                                                       float* partial, float* first,
                                                                       float* second) {
   constexpr int kSums = Terms::kSums;
@@ -126,20 +146,27 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 2) void column_terms(Terms term
   }
 }
 
-// The sum over sections of partial (2 or 1, sections, columns), by blocks of 32 columns, 8 threads
-// down each.
+// Of blocks that sum over sections: 32 columns, 32 threads down each. There may be two such blocks,
+// whose loads nobody else's hide: many threads, and several loads of each in flight.
+inline constexpr int kTotalsDown = 32;
+inline constexpr unsigned kTotalsThreads = kTotalsDown * kWarp;
+
+// The sum over sections of partial (2 or 1, sections, columns).
 template <int kSums>
 HETPIPE_KERNEL void column_totals(std::int64_t sections, std::int64_t columns, const float* partial,
                                   float* first, float* second) {
-  constexpr int kDown = kColumnThreads / kWarp;
+  constexpr int kDown = kTotalsDown;
   HETPIPE_SHARED(parts, float[kDown][kWarp]);
   const int x = static_cast<int>(threadIdx.x) % kWarp, y = static_cast<int>(threadIdx.x) / kWarp;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + x;
   for (int s = 0; s < kSums; ++s) {
     CompensatedSum sum;
-    if (column < columns)
-      for (std::int64_t k = y; k < sections; k += kDown)
-        sum.add(partial[(s * sections + k) * columns + column]);
+    if (column < columns) {
+      for_strided(
+          y, sections, kDown,
+          [&](std::int64_t k) { return partial[(s * sections + k) * columns + column]; },
+          [&](std::int64_t, float part) { sum.add(part); });
+    }
     __syncthreads();
     parts[y][x] = sum.sum;
     __syncthreads();
@@ -151,14 +178,14 @@ HETPIPE_KERNEL void column_totals(std::int64_t sections, std::int64_t columns, c
   }
 }
 
-inline constexpr std::int64_t kSumBlocks = 512;
+inline constexpr std::int64_t kSumBlocks = 1024;
 inline constexpr int kSumRounds = 8;  // rows that a thread sums at least, where there are many
 
 // Scratch memory that sum_columns needs for this shape, whatever the packs.
 template <class T, int kSums>
 std::size_t sum_columns_scratch_bytes(std::int64_t rows, std::int64_t columns) {
   std::int64_t sections = 1;
-  for (const int pack : {1, kPack<T>}) {
+  for (const int pack : {1, kColumnPack}) {
     if (columns % pack != 0) continue;
     const ColumnLayout l = column_layout(rows, columns, pack, kSumRounds, kSumBlocks);
     sections = std::max(sections, l.sections);
@@ -174,7 +201,7 @@ void sum_columns(std::int64_t rows, std::int64_t columns, const Terms& terms, vo
   launch(column_terms<V, Terms>, l.blocks(), kColumnThreads, on, terms, l, partial, first, second);
   if (l.sections == 1) return;
   const unsigned blocks = one_each((columns + kWarp - 1) / kWarp);
-  launch(column_totals<Terms::kSums>, blocks, kColumnThreads, on, l.sections, columns, partial,
+  launch(column_totals<Terms::kSums>, blocks, kTotalsThreads, on, l.sections, columns, partial,
          first, second);
 }
 

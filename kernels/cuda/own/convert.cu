@@ -31,6 +31,22 @@ struct ScaledPixels {
   }
 };
 
+// A block treats kStretch elements of a row of y. One element for each thread at a time: rows of
+// odd lengths start anywhere, and so both sides are reached in runs.
+constexpr std::int64_t kStretch = 8 * kThreads;
+
+template <class From, class To>
+HETPIPE_KERNEL void fit_kernel(const From* x, To* y, std::int64_t runs, std::int64_t from,
+                               std::int64_t to) {
+  const std::int64_t row = blockIdx.x / runs, first = blockIdx.x % runs * kStretch;
+  HETPIPE_UNROLL
+  for (int k = 0; k < 8; ++k) {
+    const std::int64_t at = first + k * static_cast<int>(kThreads) + static_cast<int>(threadIdx.x);
+    if (at < to)
+      y[row * to + at] = at < from ? To(static_cast<float>(x[row * from + at])) : To(0.0f);
+  }
+}
+
 // One output's matrix (inputs, taps) is turned into (taps, inputs) by way of shared memory, so that
 // both sides are reached in runs: a piece of whole inputs is contiguous on the side of the model,
 // and a run per tap on the other. Where the taps of one input alone are more than the piece, they
@@ -101,6 +117,13 @@ void convert(const From* x, To* y, std::int64_t count, On on) {
   map(Same{}, x, y, count, on);
 }
 
+template <class From, class To>
+void fit_rows(const From* x, To* y, std::int64_t rows, std::int64_t from, std::int64_t to, On on) {
+  if (rows * to == 0) return;
+  const std::int64_t runs = (to + kStretch - 1) / kStretch;
+  launch(fit_kernel<From, To>, one_each(rows * runs), kThreads, on, x, y, runs, from, to);
+}
+
 template <class To>
 void pixels(const std::uint8_t* x, To* y, std::int64_t count, const PixelScale& scale, On on) {
   if (scale.channels == 0) return map(Pixel{}, x, y, count, on);
@@ -135,6 +158,14 @@ HETPIPE_CONVERT(Bf16, Fp16)
 HETPIPE_CONVERT(Fp16, float)
 HETPIPE_CONVERT(Fp16, Bf16)
 HETPIPE_CONVERT(Fp16, Fp16)
+
+#define HETPIPE_FIT(From, To) \
+  template void fit_rows(const From*, To*, std::int64_t, std::int64_t, std::int64_t, On);
+HETPIPE_FIT(float, float)
+HETPIPE_FIT(float, Bf16)
+HETPIPE_FIT(float, Fp16)
+HETPIPE_FIT(Bf16, Bf16)
+HETPIPE_FIT(Fp16, Fp16)
 
 #define HETPIPE_SAMPLES(T)                                                            \
   template void pixels(const std::uint8_t*, T*, std::int64_t, const PixelScale&, On); \

@@ -14,6 +14,10 @@ namespace hetpipe::cuda {
 template <class From, class To>
 void convert(const From* x, To* y, std::int64_t count, On on);
 
+// Rows of another length: what x has of each, zeros behind it. x (rows, from), y (rows, to).
+template <class From, class To>
+void fit_rows(const From* x, To* y, std::int64_t rows, std::int64_t from, std::int64_t to, On on);
+
 // Samples as they are stored: pixels by their scale, in fp32, and numbers of tokens.
 template <class To>
 void pixels(const std::uint8_t* x, To* y, std::int64_t count, const PixelScale& scale, On on);

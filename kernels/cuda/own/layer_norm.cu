@@ -105,7 +105,7 @@ struct LayerNormInputGradients {
 template <class T, int V>
 struct ParameterTerms {
   static constexpr int kSums = 2;
-  static constexpr int kGroup = V > 4 ? 2 : 4;  // what registers hold
+  static constexpr int kGroup = 4;
   struct Nothing {};
   struct Loaded {
     Pack<T, V> x{}, dy{};
@@ -162,7 +162,7 @@ void layer_norm_parameter_gradients(const LayerNormSizes& s, const T* x, const f
                                     const float* variance, const T* dy, float* dscale,
                                     float* dshift, void* scratch, On on) {
   if (moves_in_packs<T>(s.features, {x, dy})) {
-    constexpr int V = kPack<T>;
+    constexpr int V = kColumnPack;
     sum_columns<V>(s.rows, s.features, ParameterTerms<T, V>{s, x, mean, variance, dy}, scratch,
                    dscale, dshift, on);
   } else {

@@ -93,7 +93,7 @@ struct Seen {
 
 template <class T, int V, int kTeam>
 HETPIPE_KERNEL __launch_bounds__(kRowThreads,
-                                 2) void token_losses(LossSizes s, float smoothing, const T* logits,
+                                 3) void token_losses(LossSizes s, float smoothing, const T* logits,
                                                       const std::int32_t* labels, float* loss,
                                                       std::int32_t* correct, SoftmaxSums* kept,
                                                       std::int32_t* outside) {

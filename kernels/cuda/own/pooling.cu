@@ -82,13 +82,24 @@ struct Place {
   std::int64_t channel, sample;
   int row, column;
 
+  // Divisions of 64 bits, which are not the hardware's, only where there is so much.
   HETPIPE_DEVICE Place(std::int64_t i, std::int64_t packs, int pack, int rows, int columns) {
-    channel = i % packs * pack;
-    std::int64_t pixel = i / packs;
-    column = static_cast<int>(pixel % columns);
-    pixel /= columns;
-    row = static_cast<int>(pixel % rows);
-    sample = pixel / rows;
+    if (i <= std::numeric_limits<std::uint32_t>::max()) {
+      split(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(packs), pack,
+            static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns));
+    } else {
+      split(i, packs, pack, std::int64_t{rows}, std::int64_t{columns});
+    }
+  }
+
+ private:
+  template <class Int>
+  HETPIPE_DEVICE void split(Int i, Int packs, int pack, Int rows, Int columns) {
+    const Int pixel = i / packs, line = pixel / columns;
+    channel = static_cast<std::int64_t>(i - pixel * packs) * pack;
+    column = static_cast<int>(pixel - line * columns);
+    sample = line / rows;
+    row = static_cast<int>(line - static_cast<Int>(sample) * rows);
   }
 };
 
@@ -106,11 +117,14 @@ struct MaxForward {
     float best[pack] = {};
     Pack<std::uint8_t, pack> places{};
     bool first = true;
-    for (int kh = p.rows.begin(o.row); kh < p.rows.end(o.row); ++kh) {
-      for (int kw = p.columns.begin(o.column); kw < p.columns.end(o.column); ++kw) {
-        const auto values = load<pack>(
-            x + p.input(o.sample, p.rows.at(o.row, kh), p.columns.at(o.column, kw)) + o.channel,
-            left);
+    const int kh_end = p.rows.end(o.row), kw_begin = p.columns.begin(o.column),
+              kw_end = p.columns.end(o.column);
+    const std::int64_t tap = p.columns.dilation * p.channels;  // from one to the next
+    for (int kh = p.rows.begin(o.row); kh < kh_end; ++kh) {
+      const T* from =
+          x + p.input(o.sample, p.rows.at(o.row, kh), p.columns.at(o.column, kw_begin)) + o.channel;
+      for (int kw = kw_begin; kw < kw_end; ++kw, from += tap) {
+        const auto values = load<pack>(from, left);
         const auto place = static_cast<std::uint8_t>(kh * p.columns.kernel + kw);
         HETPIPE_UNROLL
         for (int k = 0; k < pack; ++k) {
@@ -144,10 +158,12 @@ struct MaxBackward {
     const Place at(i, p.packs, pack, p.rows.extent, p.columns.extent);
     const std::int64_t left = p.channels - at.channel;
     float sum[pack] = {};
-    for (int oh = p.rows.first_over(at.row); oh <= p.rows.last_over(at.row); ++oh) {
+    const int oh_last = p.rows.last_over(at.row), ow_first = p.columns.first_over(at.column),
+              ow_last = p.columns.last_over(at.column);
+    for (int oh = p.rows.first_over(at.row); oh <= oh_last; ++oh) {
       const int row_tap = p.rows.offset(oh, at.row);
       if (row_tap < 0) continue;
-      for (int ow = p.columns.first_over(at.column); ow <= p.columns.last_over(at.column); ++ow) {
+      for (int ow = ow_first; ow <= ow_last; ++ow) {
         const int column_tap = p.columns.offset(ow, at.column);
         if (column_tap < 0) continue;
         const std::int64_t from = p.output(at.sample, oh, ow) + at.channel;

@@ -62,7 +62,7 @@ struct RowPacks {
 
 // work(form, row) by a team for each row.
 template <int V, int kTeam, bool held, class Work>
-HETPIPE_KERNEL __launch_bounds__(kRowThreads, 2) void row_work(Work work, std::int64_t rows) {
+HETPIPE_KERNEL __launch_bounds__(kRowThreads, 3) void row_work(Work work, std::int64_t rows) {
   const std::int64_t row = team_row<kTeam>();
   if (row < rows) work(RowForm<V, kTeam, held>{}, row);
 }
