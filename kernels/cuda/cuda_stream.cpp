@@ -10,7 +10,22 @@
 
 namespace hetpipe::cuda {
 
+namespace {
+
+// Some engines of cuDNN capture what they launch, in a mode in which the other threads of a process
+// may not allocate meanwhile, unless they say that theirs is not captured work.
+void work_beside_captures() {
+  thread_local bool said = false;
+  if (said) return;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "working beside captured streams");
+  said = true;
+}
+
+}  // namespace
+
 DeviceScope::DeviceScope(int index) {
+  work_beside_captures();
   check(cudaGetDevice(&before_), "asking for the GPU in use");
   changed_ = before_ != index;
   if (changed_) check(cudaSetDevice(index), "choosing a GPU");

@@ -8,6 +8,12 @@
 namespace hetpipe::cuda {
 namespace {
 
+// Neither waits for the default stream nor is waited for by it: another thread may be capturing.
+UniqueStream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  return UniqueStream(stream);
+}
 UniqueEvent make_event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "making an event");
@@ -16,7 +22,7 @@ UniqueEvent make_event() {
 
 }  // namespace
 
-Scratch::Scratch(const std::vector<std::size_t>& bytes, int byte) {
+Scratch::Scratch(const std::vector<std::size_t>& bytes, int byte) : stream_(make_stream()) {
   for (const std::size_t size : bytes) {
     void* memory = nullptr;
     if (size > 0) {
@@ -30,16 +36,21 @@ Scratch::Scratch(const std::vector<std::size_t>& bytes, int byte) {
       }
     }
     blocks_.emplace_back(memory);
-    if (memory != nullptr) check(cudaMemset(memory, byte, size), "filling memory");
+    if (memory != nullptr) {
+      check(cudaMemsetAsync(memory, byte, size, stream_.get()), "filling memory");
+    }
   }
-  // The streams that time do not wait for the one that fills.
-  check(cudaDeviceSynchronize(), "filling memory");
+  check(cudaStreamSynchronize(stream_.get()), "filling memory");
+}
+
+void Scratch::read(void* to, std::size_t i, std::size_t bytes) const {
+  check(cudaMemcpyAsync(to, block(i), bytes, cudaMemcpyDeviceToHost, stream_.get()),
+        "reading a result");
+  check(cudaStreamSynchronize(stream_.get()), "reading a result");
 }
 
 double median_seconds(int runs, const std::function<void(cudaStream_t)>& work) {
-  cudaStream_t raw = nullptr;
-  check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "making a stream");
-  const UniqueStream stream(raw);
+  const UniqueStream stream = make_stream();
   const UniqueEvent before = make_event(), after = make_event();
   std::vector<double> seconds;
   work(stream.get());

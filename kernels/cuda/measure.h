@@ -24,8 +24,12 @@ class Scratch {
 
   bool complete() const { return complete_; }
   void* block(std::size_t i) const { return blocks_[i].get(); }
+  cudaStream_t stream() const { return stream_.get(); }
+  // The first bytes of a block, after what its stream has to do.
+  void read(void* to, std::size_t i, std::size_t bytes) const;
 
  private:
+  UniqueStream stream_;
   std::vector<UniqueMemory> blocks_;
   bool complete_ = true;
 };

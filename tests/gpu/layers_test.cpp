@@ -99,12 +99,17 @@ class CudaLayers : public testing::TestWithParam<Precision> {
     device_ = test::cuda_device(GetParam());
     if (device_ == nullptr) GTEST_SKIP() << test::last_gpu().name << " has no such precision";
   }
+  void agree(std::size_t quarter);
+
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = make_device("reference", 1);
 };
 
-TEST_P(CudaLayers, AgreeWithTheDefinition) {
-  for (const LayerCase& c : all_cases()) {
+// All layers in four tests, which may run at once.
+void CudaLayers::agree(std::size_t quarter) {
+  const std::vector<LayerCase> cases = all_cases();
+  for (std::size_t i = quarter; i < cases.size(); i += 4) {
+    const LayerCase& c = cases[i];
     SCOPED_TRACE(to_string(c));
     const LayerValues values = values_of(c, GetParam());
     compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
@@ -112,6 +117,10 @@ TEST_P(CudaLayers, AgreeWithTheDefinition) {
     ASSERT_FALSE(HasFailure());
   }
 }
+TEST_P(CudaLayers, AgreeWithTheDefinition) { agree(0); }
+TEST_P(CudaLayers, AgreeWithTheDefinitionToo) { agree(1); }
+TEST_P(CudaLayers, AgreeWithTheDefinitionAsWell) { agree(2); }
+TEST_P(CudaLayers, AgreeWithTheDefinitionAlso) { agree(3); }
 
 TEST_P(CudaLayers, TensorsMayStartAnywhere) {
   for (const LayerCase& c : some_cases()) {

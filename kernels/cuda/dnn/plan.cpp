@@ -31,6 +31,14 @@ bool allowed(const Descriptor& engine, const EngineRules& rules, bool fp32_data)
            CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE)) {
     if (note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) return false;
     if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && rules.deterministic) return false;
+    // Of numbers of 23 bits transforms leave fewer: those of a weight gradient by Winograd's
+    // algorithm, as an H200 computed it, were wrong in the eleventh.
+    if (fp32_data && (note == CUDNN_NUMERICAL_NOTE_FFT || note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+                      note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+                      note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
+                      note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13)) {
+      return false;
+    }
     if (fp32_data && !rules.tensor_cores &&
         (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
          note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) {

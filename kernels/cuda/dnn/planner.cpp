@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/dnn/planner.h"
 
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/measure.h"
 #include "kernels/element.h"
 
@@ -30,10 +27,7 @@ std::vector<void*> blocks_of(const Scratch& scratch, std::size_t count) {
   return memories;
 }
 
-bool starts_with_nan(const void* result, cudnnDataType_t type) {
-  std::uint32_t bits = 0;
-  const std::size_t bytes = type == CUDNN_DATA_FLOAT ? sizeof(float) : sizeof(std::uint16_t);
-  check(cudaMemcpy(&bits, result, bytes, cudaMemcpyDeviceToHost), "reading a result");
+bool is_nan(std::uint32_t bits, cudnnDataType_t type) {
   const auto half = static_cast<std::uint16_t>(bits);
   return std::isnan(type == CUDNN_DATA_FLOAT  ? std::bit_cast<float>(bits)
                     : type == CUDNN_DATA_HALF ? static_cast<float>(std::bit_cast<Fp16>(half))
@@ -47,12 +41,15 @@ bool passes_nans(const Context& context, const Graph& graph, const Plan& plan) {
   bytes.push_back(plan.workspace());
   const Scratch scratch(bytes, kNaNs);
   if (!scratch.complete()) return false;
+  const cudnnDataType_t type = graph.layout(graph.memories().back()).type;
+  std::uint32_t bits = 0;
   try {
-    plan.run(context.dnn(), nullptr, blocks_of(scratch, count), scratch.block(count));
-    return starts_with_nan(scratch.block(count - 1), graph.layout(graph.memories().back()).type);
+    plan.run(context.dnn(), scratch.stream(), blocks_of(scratch, count), scratch.block(count));
+    scratch.read(&bits, count - 1, type == CUDNN_DATA_FLOAT ? sizeof bits : sizeof bits / 2);
   } catch (const SystemError&) {  // it does not run on this card after all
     return false;
   }
+  return is_nan(bits, type);
 }
 
 // Candidates in the library's order; at most `wanted`.

@@ -18,6 +18,8 @@
 //   * memory is exact-sized, NaN in every element type when it is taken and when it is given back;
 //   * host memory that is not locked is read and written before a copy returns, as CUDA does, and
 //     locked memory when its turn comes;
+//   * an engine of cuDNN may be capturing a stream in another thread: memory is refused to threads
+//     that have not said that they work beside that;
 //   * an address that is not inside one block, a kernel on a GPU that is not in use, a factor that
 //     is less aligned than its algorithm was asked for, a workspace that is not there: refused.
 namespace hetpipe::cuda::stand_in {

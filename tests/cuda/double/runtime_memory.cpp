@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -33,6 +34,13 @@ struct Block {
 std::mutex mutex;
 std::map<const std::byte*, Block> blocks;  // of the GPUs, and locked ones of the host
 std::array<std::size_t, kGpus> used{};
+
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+// As where another thread captures a stream in the mode that is usual.
+cudaError_t beside_captures() {
+  if (capture_mode == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+  return fail(cudaErrorStreamCaptureUnsupported, "another thread may be capturing a stream");
+}
 
 [[noreturn]] void die(const std::string& why) {
   std::fprintf(stderr, "CUDA's double: %s\n", why.c_str());
@@ -181,7 +189,12 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return status;
 }
 
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(capture_mode, *mode);
+  return cudaSuccess;
+}
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (const cudaError_t status = beside_captures(); status != cudaSuccess) return status;
   *memory = take(bytes, gpu_in_use(), nullptr);
   if (*memory == nullptr) return fail(cudaErrorMemoryAllocation, "out of memory");
   return cudaSuccess;
@@ -204,6 +217,7 @@ cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) {
 cudaError_t cudaIpcCloseMemHandle(void*) { return cudaSuccess; }
 
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (const cudaError_t status = beside_captures(); status != cudaSuccess) return status;
   *memory = take(bytes, kHost, nullptr);
   return cudaSuccess;
 }
