@@ -28,10 +28,11 @@ std::vector<EngineChoice> recommended_for(const Context& context, const Plan& pl
                                           const EngineRules& rules, bool fp32_data) {
   const Descriptor finalized = plan.graph().finalized(nullptr);
   std::vector<EngineChoice> choices;
-  visit_recommended(context.target(), finalized, rules, fp32_data, [&](const EngineChoice& choice) {
-    choices.push_back(choice);
-    return false;
-  });
+  visit_recommended(context.target(), plan.graph(), finalized, rules, fp32_data,
+                    [&](const EngineChoice& choice) {
+                      choices.push_back(choice);
+                      return false;
+                    });
   return choices;
 }
 

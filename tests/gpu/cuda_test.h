@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,12 +18,20 @@ namespace hetpipe::test {
 // The last GPU: where there are several it is not the one that threads use unasked.
 inline GpuInfo last_gpu() { return load_cuda().module->gpus().back(); }
 
+// Where the plans of all processes of a run are kept, so that each is searched for once: the folder
+// of tests/gpu/run, which is empty at first.
+inline std::string plans_of_this_run() {
+  const char* const folder = std::getenv("HETPIPE_TEST_PLANS");
+  return folder == nullptr ? std::string() : std::string(folder) + "/plans.jsonl";
+}
+
 // Null where the card does not know the precision.
 inline std::unique_ptr<Device> cuda_device(Precision precision) {
   const GpuInfo gpu = last_gpu();
   const bool since_ampere = precision == Precision::bf16 || precision == Precision::tf32;
   if (since_ampere && gpu.major < 8) return nullptr;
-  return make_device("cuda", 1, {.index = gpu.index, .precision = precision, .plan_cache = {}});
+  return make_device(
+      "cuda", 1, {.index = gpu.index, .precision = precision, .plan_cache = plans_of_this_run()});
 }
 
 }  // namespace hetpipe::test

@@ -64,11 +64,11 @@ struct EngineRules {
   bool deterministic = false;  // the same bits from run to run
 };
 
-// What the library recommends for a graph, best first by its own models: mode A, then B, then what
-// works for most graphs. Each choice once, until `enough` says that it has enough; a mode is asked
-// when the one before is used up.
-void visit_recommended(const PlanTarget& target, const Descriptor& finalized_graph,
-                       const EngineRules& rules, bool fp32_data,
+// What the library recommends for a graph, best first by its own models (mode A), then what works
+// for most graphs. Each choice once, until `enough` says that it has enough; the second mode is
+// asked when the first is used up.
+void visit_recommended(const PlanTarget& target, const Graph& graph,
+                       const Descriptor& finalized_graph, const EngineRules& rules, bool fp32_data,
                        const std::function<bool(const EngineChoice&)>& enough);
 
 }  // namespace hetpipe::cuda

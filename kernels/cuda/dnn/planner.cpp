@@ -60,22 +60,24 @@ std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const
   reason = "no engine for this graph, card and choice of numbers";
   const bool tries = context.has_device() && graph->may_lose_nans();
   std::size_t lost = 0;
-  visit_recommended(context.target(), finalized, rules, fp32_data, [&](const EngineChoice& choice) {
-    std::optional<Plan> plan = Plan::try_make(context.target(), graph, finalized, choice, reason);
-    if (plan && plan->workspace() > context.options().workspace) {
-      reason = format("needs %s of workspace, more than the %s allowed",
-                      format_bytes(static_cast<double>(plan->workspace())).c_str(),
-                      format_bytes(static_cast<double>(context.options().workspace)).c_str());
-      plan.reset();
-    }
-    if (plan && tries && !passes_nans(context, *graph, *plan)) {
-      reason = "its ReLU makes zeros of NaNs";
-      plan.reset();
-      ++lost;
-    }
-    if (plan) plans.push_back(*std::move(plan));
-    return plans.size() + lost >= wanted;
-  });
+  visit_recommended(
+      context.target(), *graph, finalized, rules, fp32_data, [&](const EngineChoice& choice) {
+        std::optional<Plan> plan =
+            Plan::try_make(context.target(), graph, finalized, choice, reason);
+        if (plan && plan->workspace() > context.options().workspace) {
+          reason = format("needs %s of workspace, more than the %s allowed",
+                          format_bytes(static_cast<double>(plan->workspace())).c_str(),
+                          format_bytes(static_cast<double>(context.options().workspace)).c_str());
+          plan.reset();
+        }
+        if (plan && tries && !passes_nans(context, *graph, *plan)) {
+          reason = "its ReLU makes zeros of NaNs";
+          plan.reset();
+          ++lost;
+        }
+        if (plan) plans.push_back(*std::move(plan));
+        return plans.size() + lost >= wanted;
+      });
   return plans;
 }
 
