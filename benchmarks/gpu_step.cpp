@@ -3,6 +3,7 @@
 // compiled. Options as in kUsage; what follows -- starts torch_step.py.
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -58,30 +59,32 @@ class Row {
         model_(make_model(setting_.model, setting_.sample, setting_.classes)),
         command_(command) {}
 
+  // A row for each mode that is faster than those before it, as soon as it is known: compiling may
+  // take longer than there is time.
   void compare() {
     std::vector<Way> ways;
-    std::unique_ptr<Peer> best;
-    std::size_t fastest = 0;
+    double fastest = std::numeric_limits<double>::infinity();
+    std::unique_ptr<TrainingStep> step;
     for (const std::string& mode : split(options_.at("modes"), ',')) {
       auto [way, peer] = alone(mode);
-      if (peer && (!best || way.seconds < ways[fastest].seconds)) {
-        best = std::move(peer);
-        fastest = ways.size();
-      }
       ways.push_back(way);
+      if (peer == nullptr || way.seconds >= fastest) continue;
+      fastest = way.seconds;
+      if (step == nullptr) {
+        step = std::make_unique<TrainingStep>(setting_);
+        const std::int64_t start = now_ns();
+        seconds_of(*step, 1);
+        std::fprintf(stderr, "hetpipe: first step after %.1f s\n",
+                     seconds_between(start, now_ns()));
+      }
+      seconds_of(*step, kWarm);
+      seconds_of(*peer, kWarm);
+      const auto [ours, theirs] =
+          in_turns(*step, *peer, std::stoi(options_.at("turns")), turn_seconds());
+      if (!std::isfinite(step->loss())) throw SystemError("the training diverged");
+      print(ways, ours, theirs, static_cast<double>(step->device().memory().peak()));
     }
-    if (!best) throw SystemError("none of PyTorch's modes ran (its messages are above)");
-
-    TrainingStep step(setting_);
-    const std::int64_t start = now_ns();
-    seconds_of(step, 1);
-    std::fprintf(stderr, "hetpipe: first step after %.1f s\n", seconds_between(start, now_ns()));
-    seconds_of(step, kWarm);
-    seconds_of(*best, kWarm);
-    const auto [ours, theirs] =
-        in_turns(step, *best, std::stoi(options_.at("turns")), turn_seconds());
-    if (!std::isfinite(step.loss())) throw SystemError("the training diverged");
-    print(ways, fastest, ours, theirs, static_cast<double>(step.device().memory().peak()));
+    if (step == nullptr) throw SystemError("none of PyTorch's modes ran (its messages are above)");
   }
 
   void profile() { print_where_a_step_goes(setting_, name(), command("eager")); }
@@ -121,7 +124,8 @@ class Row {
     }
   }
 
-  void print(const std::vector<Way>& ways, std::size_t fastest, const std::vector<double>& ours,
+  // Against the last of the ways.
+  void print(const std::vector<Way>& ways, const std::vector<double>& ours,
              const std::vector<double>& theirs, double our_memory) const {
     const double batch = setting_.batch;
     std::vector<double> our_rates, their_rates;
@@ -137,12 +141,13 @@ class Row {
     alone.resize(alone.size() - 2);
     std::printf("| %s | %s | %s | %s | %s | %.2f | %.2f | %s |\n", name().c_str(),
                 to_string(spread_of(our_rates), "%.1f").c_str(), alone.c_str(),
-                (ways[fastest].mode + " " + to_string(spread_of(their_rates), "%.1f")).c_str(),
-                to_string(ratio, "%.3f").c_str(), our_memory / 1e9, ways[fastest].memory / 1e9,
+                (ways.back().mode + " " + to_string(spread_of(their_rates), "%.1f")).c_str(),
+                to_string(ratio, "%.3f").c_str(), our_memory / 1e9, ways.back().memory / 1e9,
                 ratio.median >= 1 ? "yes" : "no");
+    std::fflush(stdout);
     RawValues raw(options_.at("raw"));
     raw.add(name() + ", hetpipe, samples/s", our_rates);
-    raw.add(name() + ", PyTorch " + ways[fastest].mode + ", samples/s", their_rates);
+    raw.add(name() + ", PyTorch " + ways.back().mode + ", samples/s", their_rates);
   }
 
   const Options& options_;

@@ -16,13 +16,22 @@ namespace hetpipe {
 
 VisibleGpus visible_gpus() {
   const CudaLoad& cuda = load_cuda();
-  if (cuda.module == nullptr) return {{}, cuda.why_not};
+  if (cuda.module == nullptr) return {{}, cuda.why_not, {}};
   try {
-    std::vector<GpuInfo> gpus = cuda.module->gpus();
-    std::string why_none = gpus.empty() ? "the driver lists no GPU for this process" : "";
-    return {std::move(gpus), std::move(why_none)};
+    VisibleGpus seen;
+    for (GpuInfo& gpu : cuda.module->gpus()) {
+      if (gpu.why_not.empty()) {
+        seen.gpus.push_back(std::move(gpu));
+      } else {
+        seen.left_out.push_back(std::move(gpu.why_not));
+      }
+    }
+    if (!seen.gpus.empty()) return seen;
+    seen.why_none = seen.left_out.empty() ? "the driver lists no GPU for this process"
+                                          : join(seen.left_out, "; ");
+    return seen;
   } catch (const SystemError& error) {
-    return {{}, error.what()};
+    return {{}, error.what(), {}};
   }
 }
 
@@ -32,6 +41,11 @@ std::vector<std::string> known_devices() {
   if (const CudaModule* const module = load_cuda().module) {
     gpus = module->versions() + "; " +
            (seen.gpus.empty() ? seen.why_none : format("%zu GPUs", seen.gpus.size()));
+    // Behind the number, which scripts read from the end of the line.
+    if (!seen.gpus.empty() && !seen.left_out.empty()) {
+      gpus = module->versions() + "; left out: " + join(seen.left_out, "; ") +
+             format("; %zu GPUs", seen.gpus.size());
+    }
   }
   return {"cpu: " + onednn_version(), "reference: plain loops",
           "offload: the CPU device with streams and memory like a GPU's", "cuda: " + gpus};

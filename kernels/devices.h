@@ -10,10 +10,11 @@
 
 namespace hetpipe {
 
-// The GPUs that this process sees, queried again in each call; or why none.
+// The GPUs that this process sees and can use, queried again in each call; or why none.
 struct VisibleGpus {
   std::vector<GpuInfo> gpus;
   std::string why_none;
+  std::vector<std::string> left_out;  // why, of each that this build cannot use
 };
 VisibleGpus visible_gpus();
 

@@ -4,6 +4,10 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -42,7 +46,7 @@ class GuardedKernel final : public LayerKernel {
  private:
   template <class Call>
   void guarded(const char* pass, const Call& call) const {
-    const DeviceScope scope(device_);
+    use_gpu(device_);
     try {
       call();
     } catch (const OutOfMemory&) {
@@ -85,7 +89,7 @@ class CudaDevice final : public Device {
     if (memory != nullptr) return memory;
     account_.give_back(bytes, kind);
     std::size_t free = 0, total = 0;
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     check(cudaMemGetInfo(&free, &total), "asking for a GPU's free memory");
     throw OutOfMemory(format(
         "%s: no %s of memory left for %s (%s of %s free; others may use the card too). In use "
@@ -100,7 +104,7 @@ class CudaDevice final : public Device {
     account_.give_back(bytes, kind);
   }
   std::byte* allocate_host(std::size_t bytes) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     void* memory = nullptr;
     check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable),
           format("locking %s of host memory", format_bytes(static_cast<double>(bytes)).c_str()));
@@ -110,7 +114,7 @@ class CudaDevice final : public Device {
 
   void copy(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
     if (bytes == 0) return;
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle(stream)), "copying");
   }
 
@@ -120,7 +124,7 @@ class CudaDevice final : public Device {
     if (const auto* joint = std::get_if<JointLoss>(&spec)) {
       return make_joint_loss(*this, *joint, inputs);
     }
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     std::unique_ptr<LayerKernel> kernel =
         std::visit([&](const auto& layer) { return make(layer, inputs, key); }, spec);
     return std::make_unique<GuardedKernel>(std::move(kernel), gpu_.index,
@@ -128,7 +132,7 @@ class CudaDevice final : public Device {
   }
 
   std::unique_ptr<LayerKernel> fuse(std::span<const ChainedLayer> chain) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     std::unique_ptr<LayerKernel> kernel = fuse_layers(layers_, chain);
     if (kernel == nullptr) return nullptr;
     return std::make_unique<GuardedKernel>(
@@ -137,7 +141,7 @@ class CudaDevice final : public Device {
   }
 
   void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     switch (element_type()) {
       case ElementType::fp32:
         return cuda::add(as<float>(y), as<float>(x), count, handle(stream));
@@ -149,7 +153,7 @@ class CudaDevice final : public Device {
   }
   void convert(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
                ElementType from_type, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     switch (from_type) {
       case ElementType::fp32:
         return convert_from<float>(stream, to, to_type, from, count);
@@ -161,7 +165,7 @@ class CudaDevice final : public Device {
   }
   void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
               SampleType from_type, std::int64_t count, const PixelScale& scale) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     switch (to_type) {
       case ElementType::fp32:
         return unpack_to<float>(stream, to, from, from_type, count, scale);
@@ -173,72 +177,72 @@ class CudaDevice final : public Device {
   }
 
   void fill(Stream& stream, float* x, float value, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     cuda::fill(x, value, count, handle(stream));
   }
   void add(Stream& stream, float* y, const float* x, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     cuda::add(y, x, count, handle(stream));
   }
   void sum(Stream& stream, float* z, const float* x, const float* y, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     cuda::sum(z, x, y, count, handle(stream));
   }
   void scale(Stream& stream, float* y, float factor, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     cuda::scale(y, factor, count, handle(stream));
   }
   void sum_of_squares(Stream& stream, double* sum, const float* x, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     const Workspace<double> scratch(layers_, stream, squares_scratch(count));
     cuda::sum_of_squares(sum, x, count, scratch.get(), handle(stream));
   }
   void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
                   double max_norm, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     const Workspace<float> factor(layers_, stream, 1);
     cuda::limit_norm(y, squares, parts, max_norm, count, factor.get(), handle(stream));
   }
   void sgd(Stream& stream, float* delta, float* velocity, const float* gradient,
            const float* weights, const SgdOptions& options, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     ensure(velocity != nullptr || options.momentum == 0, "momentum needs a velocity");
     cuda::sgd(delta, velocity, gradient, weights, options, count, handle(stream));
   }
   void adam(Stream& stream, float* delta, float* first, float* second, const float* gradient,
             const float* weights, const AdamOptions& options, std::int64_t step,
             std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     ensure(step >= 1, "Adam's steps count from 1");
     cuda::adam(delta, first, second, gradient, weights, options, step, count, handle(stream));
   }
   void rmsprop(Stream& stream, float* delta, float* second, const float* gradient,
                const float* weights, const RmspropOptions& options, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     cuda::rmsprop(delta, second, gradient, weights, options, count, handle(stream));
   }
   void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
                       std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     const Workspace<float> factor(layers_, stream, 1);
     cuda::scale_by_trust(update, squares, rate, count, factor.get(), handle(stream));
   }
   void damp(Stream& stream, float* d, const DampedMatrix& matrix,
             const DampOptions& options) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     const Workspace<double> squares(layers_, stream, 1 + squares_scratch(matrix.inputs()));
     const Workspace<float> scratch(layers_, stream, damp_scratch(matrix));
     cuda::damp(d, matrix, options, squares.get(), scratch.get(), handle(stream));
   }
   void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     cuda::look_ahead(ahead, weights, x, factor, count, handle(stream));
   }
   void look_ahead_adam(Stream& stream, float* ahead, const float* weights, const float* first,
                        const float* second, const AdamOptions& options, std::int64_t step,
                        float factor, std::int64_t count) override {
-    const DeviceScope scope(gpu_.index);
+    use_gpu(gpu_.index);
     ensure(step >= 1, "Adam's steps count from 1");
     cuda::look_ahead_adam(ahead, weights, first, second, options, step, factor, count,
                           handle(stream));
@@ -397,6 +401,20 @@ void check_precision(const GpuInfo& gpu, Precision precision) {
                          gpu.name.c_str(), gpu.major, gpu.minor, fp16 ? "fp16 or " : ""));
 }
 
+// A thirty-second of the card's memory, at most a gibibyte, unless HETPIPE_CUDA_WORKSPACE says how
+// many bytes.
+std::size_t workspace_for(const GpuInfo& gpu) {
+  const char* const given = std::getenv("HETPIPE_CUDA_WORKSPACE");
+  if (given == nullptr) return std::min(PlanOptions{}.workspace, gpu.memory / 32);
+  char* end = nullptr;
+  const unsigned long long bytes = std::strtoull(given, &end, 10);
+  if (end == given || *end != '\0' || *given == '-') {
+    throw UserError("HETPIPE_CUDA_WORKSPACE",
+                    std::string(given) + " is no number of bytes. Unset it, or give one.");
+  }
+  return bytes;
+}
+
 }  // namespace
 
 int index_of(const Device& device) { return dynamic_cast<const CudaDevice&>(device).index(); }
@@ -408,11 +426,16 @@ std::unique_ptr<Device> make_cuda_device(const GpuOptions& options) {
                                options.index, gpus.size()));
   }
   const GpuInfo& gpu = gpus[static_cast<std::size_t>(options.index)];
+  if (!gpu.why_not.empty()) throw SystemError(gpu.why_not);
   const Precision precision = options.precision.value_or(usual_precision(gpu));
   check_precision(gpu, precision);
-  const DeviceScope scope(gpu.index);
+  use_gpu(gpu.index);
   PlanOptions plans;
   plans.cache_file = options.plan_cache;
+  plans.workspace = workspace_for(gpu);
+  plans.warn = [said = std::set<std::string>()](const std::string& text) mutable {
+    if (said.insert(text).second) std::fprintf(stderr, "note: %s\n", text.c_str());
+  };
   return std::make_unique<CudaDevice>(gpu, precision, Context::on_device(std::move(plans)));
 }
 

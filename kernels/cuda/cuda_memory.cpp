@@ -12,7 +12,7 @@
 namespace hetpipe::cuda {
 
 CudaMemory::CudaMemory(int device) : device_(device) {
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   int supported = 0;
   check(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device_),
         "asking for memory pools");
@@ -38,7 +38,7 @@ CudaMemory::~CudaMemory() {
 }
 
 std::byte* CudaMemory::take(cudaStream_t stream, std::size_t bytes) {
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   void* memory = nullptr;
   const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool_, stream);
   if (status == cudaErrorMemoryAllocation) {

@@ -16,7 +16,7 @@ class SharedBlock final : public PeerMemory::Block {
   SharedBlock(int device, std::size_t bytes, MemoryAccount& account)
       : device_(device), bytes_(bytes), account_(account) {
     account_.take(bytes_, MemoryKind::paths);
-    const DeviceScope scope(device_);
+    use_gpu(device_);
     const cudaError_t status = cudaMalloc(&memory_, bytes_);
     if (status == cudaSuccess) return;
     account_.give_back(bytes_, MemoryKind::paths);
@@ -32,7 +32,7 @@ class SharedBlock final : public PeerMemory::Block {
   std::byte* data() const override { return static_cast<std::byte*>(memory_); }
 
   std::string handle() const {
-    const DeviceScope scope(device_);
+    use_gpu(device_);
     cudaIpcMemHandle_t handle{};
     check(cudaIpcGetMemHandle(&handle, memory_), "asking for the handle of shared memory");
     return {handle.reserved, sizeof handle.reserved};
@@ -48,7 +48,7 @@ class SharedBlock final : public PeerMemory::Block {
 class OpenedBlock final : public PeerMemory::Block {
  public:
   OpenedBlock(int device, const cudaIpcMemHandle_t& handle) : device_(device) {
-    const DeviceScope scope(device_);
+    use_gpu(device_);
     const cudaError_t status =
         cudaIpcOpenMemHandle(&memory_, handle, cudaIpcMemLazyEnablePeerAccess);
     if (status != cudaSuccess) cudaGetLastError();  // or the next launch would report it

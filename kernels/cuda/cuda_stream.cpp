@@ -24,20 +24,16 @@ void work_beside_captures() {
 
 }  // namespace
 
-DeviceScope::DeviceScope(int index) {
+void use_gpu(int index) {
   work_beside_captures();
-  check(cudaGetDevice(&before_), "asking for the GPU in use");
-  changed_ = before_ != index;
-  if (changed_) check(cudaSetDevice(index), "choosing a GPU");
-}
-
-DeviceScope::~DeviceScope() {
-  if (changed_) cudaSetDevice(before_);
+  int now = 0;
+  check(cudaGetDevice(&now), "asking for the GPU in use");
+  if (now != index) check(cudaSetDevice(index), "choosing a GPU");
 }
 
 CudaEvent::CudaEvent(int device, cudaStream_t stream, std::shared_ptr<KnownTime> known)
     : device_(device), known_(std::move(known)) {
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, known_ ? cudaEventDefault : cudaEventDisableTiming),
         "making an event");
@@ -46,7 +42,7 @@ CudaEvent::CudaEvent(int device, cudaStream_t stream, std::shared_ptr<KnownTime>
 }
 
 bool CudaEvent::done() const {
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   const cudaError_t status = cudaEventQuery(event_->get());
   if (status == cudaErrorNotReady) return false;
   check(status, "waiting for work on the GPU");
@@ -56,7 +52,7 @@ bool CudaEvent::done() const {
 std::int64_t CudaEvent::done_ns() const {
   constexpr float kMoveAfter = 1000;  // ms
   ensure(known_ != nullptr, "an event that was recorded with its time");
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, known_->event->get(), event_->get()),
         "reading the time of an event");
@@ -66,7 +62,7 @@ std::int64_t CudaEvent::done_ns() const {
 }
 
 CudaStream::CudaStream(int device) : device_(device) {
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
   stream_ = UniqueHandle<Traits>(stream);
@@ -86,13 +82,13 @@ std::unique_ptr<Event> CudaStream::record_time() {
 }
 
 void CudaStream::wait(const Event& event) {
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   check(cudaStreamWaitEvent(stream_.get(), dynamic_cast<const CudaEvent&>(event).get()),
         "making a stream wait");
 }
 
 void CudaStream::synchronize() {
-  const DeviceScope scope(device_);
+  use_gpu(device_);
   check(cudaStreamSynchronize(stream_.get()), "waiting for a stream");
 }
 

@@ -10,18 +10,10 @@
 
 namespace hetpipe::cuda {
 
-// Makes a GPU the calling thread's for as long as this lives: ranks may be threads of one process.
-class DeviceScope {
- public:
-  explicit DeviceScope(int index);
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-  ~DeviceScope();
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-};
+// Makes a GPU the calling thread's, from now on: ranks may be threads of one process, and all that
+// needs a GPU says which. None is put back: choosing one makes a context on it, of hundreds of
+// megabytes, and in exclusive mode only one process may have that.
+void use_gpu(int index);
 
 // An event whose time on the host's clock is known: others are timed from there. It moves along, as
 // CUDA gives milliseconds as float.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/code.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace hetpipe::cuda {
@@ -78,13 +79,14 @@ GpuInfo describe(int index) {
         "asking for the width of a GPU's memory");
   gpu.memory_bandwidth = 2.0 * 1e3 * clock * bits / 8;
   gpu.numa_node = numa_node_of(gpu.pci);
-  int before = 0;
-  check(cudaGetDevice(&before), "asking for the GPU in use");
-  check(cudaSetDevice(index), "choosing a GPU");
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for a GPU's free memory");
-  gpu.free_memory = free;
-  check(cudaSetDevice(before), "choosing a GPU");
+  if (!has_code_for(HETPIPE_CUDA_CODE, gpu.major, gpu.minor)) {
+    gpu.why_not = format(
+        "%s has compute capability %d.%d, and this build has code for %s. Take one for it: "
+        "HETPIPE_CUDA_ARCHITECTURES=%d%d when CMake configures%s",
+        gpu.name.c_str(), gpu.major, gpu.minor, cards_with_code(HETPIPE_CUDA_CODE).c_str(),
+        gpu.major, gpu.minor,
+        10 * gpu.major + gpu.minor < 75 ? ", with a CUDA Toolkit 12, the last that knows it" : "");
+  }
   return gpu;
 }
 

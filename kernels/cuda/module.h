@@ -28,14 +28,18 @@ struct GpuInfo {
   int minor = 0;
   int multiprocessors = 0;
   std::size_t memory = 0;  // bytes
+  // By who asks for it (free_memory_of in launch/probe/nvml.h): CUDA would make a context on the
+  // card to tell.
   std::size_t free_memory = 0;
   double memory_bandwidth = 0;  // bytes/s, from clock and width
   int numa_node = -1;           // -1: not known
+  // Why this build cannot use it: it has no code for such a card. Empty where it can.
+  std::string why_not;
 };
 constexpr auto fields_of(Type<GpuInfo>) {
   return fields<&GpuInfo::index, &GpuInfo::name, &GpuInfo::uuid, &GpuInfo::pci, &GpuInfo::major,
                 &GpuInfo::minor, &GpuInfo::multiprocessors, &GpuInfo::memory, &GpuInfo::free_memory,
-                &GpuInfo::memory_bandwidth, &GpuInfo::numa_node>;
+                &GpuInfo::memory_bandwidth, &GpuInfo::numa_node, &GpuInfo::why_not>;
 }
 
 // The default precision of a card: bf16 from compute capability 8.0
@@ -55,7 +59,7 @@ class CudaModule {
  public:
   virtual ~CudaModule() = default;
   virtual std::string versions() const = 0;  // "CUDA 13.0, cuDNN 9.19.0, cuBLASLt 13.1.0"
-  // SystemError where the driver does not answer, with its reason.
+  // Makes no context on any of them. SystemError where the driver does not answer, with its reason.
   virtual std::vector<GpuInfo> gpus() const = 0;
   // UserError for a precision that the card does not have.
   virtual std::unique_ptr<Device> make_device(const GpuOptions& options) const = 0;

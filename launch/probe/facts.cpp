@@ -49,17 +49,17 @@ ProbeFacts probe_facts_here(LookForCards look) {
   if (look == LookForCards::no) return facts;
   VisibleGpus seen = visible_gpus();
   facts.why_no_card = seen.why_none;
-  std::unique_ptr<Nvml> nvml;
-  try {
-    if (!seen.gpus.empty()) nvml = std::make_unique<Nvml>();
-  } catch (const SystemError& error) {
-    facts.why_no_nvlink = error.what();
-  }
+  facts.left_out = seen.left_out;
+  LoadedNvml loaded;
+  if (!seen.gpus.empty()) loaded = try_load_nvml();
+  facts.why_no_nvlink = loaded.why_not;
+  const Nvml* const nvml = loaded.nvml.get();
   for (GpuInfo& gpu : seen.gpus) {
+    gpu.free_memory = free_memory_of(gpu, nvml);
     // As Linux and NVML write it.
     for (char& c : gpu.pci) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     SeenCard card;
-    card.pcie = pcie_of(gpu, nvml.get());
+    card.pcie = pcie_of(gpu, nvml);
     if (nvml != nullptr) card.nvlink = nvml->nv_links(gpu.uuid);
     card.near_cores = near_cores(gpu.numa_node);
     card.gpu = std::move(gpu);

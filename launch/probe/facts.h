@@ -31,11 +31,12 @@ struct ProbeFacts {
   std::string driver;         // of the cards: "580.95.05"; empty: not known
   std::string why_no_nvlink;  // why the cards' NVLinks are not known
   std::string libraries;      // "CUDA 13.0, cuDNN 9.19.0, ..."; empty without a CUDA module
+  std::vector<std::string> left_out{};  // why, of each card that this build cannot use
 };
 constexpr auto fields_of(Type<ProbeFacts>) {
   return fields<&ProbeFacts::rank, &ProbeFacts::processor, &ProbeFacts::cards,
                 &ProbeFacts::why_no_card, &ProbeFacts::driver, &ProbeFacts::why_no_nvlink,
-                &ProbeFacts::libraries>;
+                &ProbeFacts::libraries, &ProbeFacts::left_out>;
 }
 
 enum class LookForCards { no, yes };

@@ -30,6 +30,12 @@ struct PciInfo {  // nvmlPciInfo_t
   char address[32];
 };
 
+struct Memory {  // nvmlMemory_t
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
 struct FieldValue {  // nvmlFieldValue_t
   unsigned field;
   unsigned scope;
@@ -50,6 +56,7 @@ struct Nvml::Calls {
   int (*shutdown)() = nullptr;
   const char* (*error_string)(int) = nullptr;
   int (*by_uuid)(const char*, void**) = nullptr;
+  int (*memory)(void*, Memory*) = nullptr;
   int (*pcie_generation)(void*, unsigned*) = nullptr;
   int (*pcie_width)(void*, unsigned*) = nullptr;
   int (*link_state)(void*, unsigned, unsigned*) = nullptr;
@@ -70,6 +77,7 @@ Nvml::Nvml(const std::string& library)
                         load(calls_->shutdown, "nvmlShutdown") &&
                         load(calls_->error_string, "nvmlErrorString") &&
                         load(calls_->by_uuid, "nvmlDeviceGetHandleByUUID") &&
+                        load(calls_->memory, "nvmlDeviceGetMemoryInfo") &&
                         load(calls_->pcie_generation, "nvmlDeviceGetMaxPcieLinkGeneration") &&
                         load(calls_->pcie_width, "nvmlDeviceGetMaxPcieLinkWidth") &&
                         load(calls_->link_state, "nvmlDeviceGetNvLinkState") &&
@@ -106,6 +114,13 @@ std::optional<PcieLink> Nvml::pcie_link(const std::string& uuid) const {
   return PcieLink{static_cast<int>(generation), static_cast<int>(lanes)};
 }
 
+std::optional<std::size_t> Nvml::free_memory(const std::string& uuid) const {
+  void* const device = find(uuid);
+  Memory memory{};
+  if (device == nullptr || calls_->memory(device, &memory) != kSuccess) return std::nullopt;
+  return static_cast<std::size_t>(memory.free);
+}
+
 std::vector<NvLinks> Nvml::nv_links(const std::string& uuid) const {
   void* const device = find(uuid);
   if (device == nullptr) return {};
@@ -133,6 +148,20 @@ std::vector<NvLinks> Nvml::nv_links(const std::string& uuid) const {
     peers.push_back({to, count, stated ? speed.as_unsigned * 1e6 : 0});
   }
   return peers;
+}
+
+std::size_t free_memory_of(const GpuInfo& gpu, const Nvml* nvml) {
+  const std::optional<std::size_t> free =
+      nvml != nullptr ? nvml->free_memory(gpu.uuid) : std::nullopt;
+  return free.value_or(gpu.memory);
+}
+
+LoadedNvml try_load_nvml() {
+  try {
+    return {std::make_unique<Nvml>(), ""};
+  } catch (const SystemError& error) {
+    return {nullptr, error.what()};
+  }
 }
 
 }  // namespace hetpipe

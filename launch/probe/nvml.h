@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/fields.h"
+#include "kernels/cuda/module.h"
 #include "launch/probe/pcie.h"
 
 // What the driver's management library (NVML) knows of a card's links, and CUDA does not. It comes
@@ -36,6 +38,7 @@ class Nvml {
   // Of the card with this UUID ("GPU-8d2f..."). Nothing where the library does not know.
   std::optional<PcieLink> pcie_link(const std::string& uuid) const;  // the most of card and slot
   std::vector<NvLinks> nv_links(const std::string& uuid) const;      // cards by address, switches
+  std::optional<std::size_t> free_memory(const std::string& uuid) const;  // bytes, now
 
  private:
   struct Calls;
@@ -44,5 +47,14 @@ class Nvml {
   void* library_ = nullptr;
   std::unique_ptr<Calls> calls_;
 };
+
+// Of a card; all of its memory where the library (null: there is none) does not know.
+std::size_t free_memory_of(const GpuInfo& gpu, const Nvml* nvml);
+// The library, and why there is none.
+struct LoadedNvml {
+  std::unique_ptr<Nvml> nvml;
+  std::string why_not;
+};
+LoadedNvml try_load_nvml();
 
 }  // namespace hetpipe

@@ -28,6 +28,7 @@ std::string probe_json(const Probed& probed, const std::vector<ProbeFacts>& fact
     if (!facts[r].why_no_nvlink.empty()) rank["why_no_nvlink"] = facts[r].why_no_nvlink;
     if (!facts[r].libraries.empty()) rank["libraries"] = facts[r].libraries;
     if (!facts[r].why_no_card.empty()) rank["why_no_gpu"] = facts[r].why_no_card;
+    if (!facts[r].left_out.empty()) rank["left_out"] = facts[r].left_out;
     json["ranks"].push_back(std::move(rank));
   }
   json["devices"] = Json::array();

@@ -137,6 +137,9 @@ std::string cluster_file(const Probed& probed, const std::vector<ProbeFacts>& fa
     if (!of.why_no_nvlink.empty()) {
       versions.insert("NVLinks of " + of.rank.host + " are not known: " + of.why_no_nvlink);
     }
+    for (const std::string& why : of.left_out) {
+      versions.insert("A GPU of " + of.rank.host + " is left out: " + why);
+    }
   }
   std::vector<std::string> comments{
       "# Written by hetpipe probe: the devices of these ranks, and what was measured of "

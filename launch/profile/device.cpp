@@ -5,14 +5,15 @@
 
 #include <filesystem>
 
+#include "base/cache.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/module_file.h"
 #include "base/text.h"
 #include "kernels/cuda_loader.h"
 #include "kernels/devices.h"
-#include "base/cache.h"
 #include "launch/probe/facts.h"
+#include "launch/probe/nvml.h"
 #include "partitioner/cluster/card_name.h"
 #include "runtime/training/rank_device.h"
 
@@ -40,7 +41,9 @@ ProfiledDevice open_profiled_device(const ProfiledDeviceOptions& options) {
       measured.kind = kind_of_card(gpu.name);
       measured.hardware =
           format("%s, %lld MiB", gpu.name.c_str(), static_cast<long long>(gpu.memory >> 20));
-      measured.memory = static_cast<double>(gpu.free_memory) * kUsualPlanShare;
+      const LoadedNvml loaded = try_load_nvml();
+      measured.memory =
+          static_cast<double>(free_memory_of(gpu, loaded.nvml.get())) * kUsualPlanShare;
     }
     measured.driver = driver_version();
     measured.libraries = load_cuda().module->versions();

@@ -39,8 +39,8 @@ MeasuredModel measure_here(const TrainOptions& options, ModelMeasurer by) {
       Split::train, Parts::labels);
   const Model model = make_model_for(choice_of(options), data);
   // A rank may see its own card alone.
-  const int cards = static_cast<int>(visible_gpus().gpus.size());
-  by.gpu = cards > 0 ? by.gpu % cards : 0;
+  const std::vector<GpuInfo> cards = visible_gpus().gpus;
+  by.gpu = cards.empty() ? 0 : cards[at(by.gpu) % cards.size()].index;
   return measure_model(options, model, by);
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/cache.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/checkpoint/files.h"
@@ -132,8 +133,8 @@ std::vector<std::string> Trained::class_names(const Dataset& data) const {
 
 std::unique_ptr<Device> device_for(const TrainedOptions& options, int local_rank) {
   const std::string name = options.device == "auto" ? choose_device().name : options.device;
-  const std::size_t gpus = name == "cuda" ? visible_gpus().gpus.size() : 0;
-  const int gpu = gpus > 0 ? local_rank % static_cast<int>(gpus) : 0;
+  const VisibleGpus seen = name == "cuda" ? visible_gpus() : VisibleGpus{};
+  const int gpu = seen.gpus.empty() ? 0 : seen.gpus[at(local_rank) % seen.gpus.size()].index;
   return make_device(name, options.threads,
                      {gpu, gpu_precision(name, options.precision), plan_cache()});
 }

@@ -31,6 +31,14 @@ std::string device_list(const std::vector<DeviceName>& devices) {
   return join(names, " ");
 }
 
+// ", or --optimizer rmsprop (…)" where that keeps less.
+std::string smaller_optimizer(const std::string& optimizer) {
+  const int kept = optimizer_slots(optimizer), less = optimizer_slots("rmsprop");
+  if (kept <= less) return "";
+  return format(", or --optimizer rmsprop (it keeps %d number for each parameter, %s keeps %d)",
+                less, optimizer.c_str(), kept);
+}
+
 [[noreturn]] void nothing_fits(const Cluster& cluster, const PartitionRequest& request,
                                const Partition& least_bad, bool ruled_out) {
   std::string text = format(
@@ -55,8 +63,9 @@ std::string device_list(const std::vector<DeviceName>& devices) {
     first = least_bad.ends[k];
   }
   text +=
-      "\nUse a smaller minibatch, fewer minibatches in flight, or more or larger devices per "
-      "virtual worker.";
+      "\nUse a smaller minibatch, fewer minibatches in flight, more or larger devices per virtual "
+      "worker" +
+      smaller_optimizer(request.optimizer) + ".";
   throw UserError("", text);
 }
 

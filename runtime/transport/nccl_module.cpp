@@ -37,20 +37,12 @@ void check(ncclResult_t result, ncclComm_t communicator, const char* doing,
                            ncclGetLastError(communicator), where.file_name(), where.line(), doing));
 }
 
-// Makes a GPU the calling thread's for as long as this lives.
-class GpuScope {
- public:
-  explicit GpuScope(int gpu) {
-    check(cudaGetDevice(&before_), "asking for the GPU in use");
-    check(cudaSetDevice(gpu), "choosing a GPU");
-  }
-  GpuScope(const GpuScope&) = delete;
-  GpuScope& operator=(const GpuScope&) = delete;
-  ~GpuScope() { cudaSetDevice(before_); }
-
- private:
-  int before_ = 0;
-};
+// Makes a GPU the calling thread's, from now on, and touches no other.
+void use_gpu(int gpu) {
+  int now = 0;
+  check(cudaGetDevice(&now), "asking for the GPU in use");
+  if (now != gpu) check(cudaSetDevice(gpu), "choosing a GPU");
+}
 
 cuda::UniqueStream make_stream() {
   cudaStream_t stream = nullptr;
@@ -88,7 +80,7 @@ class Link final : public NcclLink {
  public:
   Link(const std::string& id, int end, int gpu) : end_(end), gpu_(gpu) {
     const ncclUniqueId unique = id_from(id);
-    const GpuScope scope(gpu_);
+    use_gpu(gpu_);
     stream_ = make_stream();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -120,7 +112,7 @@ class Link final : public NcclLink {
   bool connected() const override { return connected_; }
 
   bool poll() override {
-    const GpuScope scope(gpu_);
+    use_gpu(gpu_);
     ncclResult_t state = ncclSuccess;
     try {
       check(ncclCommGetAsyncError(communicator_, &state), communicator_, "asking for its state");
@@ -203,7 +195,7 @@ class Module final : public NcclModule {
   }
 
   void send_to_self(int gpu, std::size_t bytes) const override {
-    const GpuScope scope(gpu);
+    use_gpu(gpu);
     const cuda::UniqueStream stream = make_stream();
     ncclComm_t communicator = nullptr;
     check(ncclCommInitRank(&communicator, 1, id_from(make_id()), 0), nullptr,

@@ -329,7 +329,8 @@ TEST_F(BadFiles, PlanningForTooLittleMemoryShowsTheLedger) {
   expect_refused(std::string(kPlan) + " --policy np",
                  {"no partition of the model fits",
                   "has 9.5 kB (95 % of 10.0 kB)  <- too large\n    weights 66.6 kB",
-                  "Use a smaller minibatch"});
+                  "Use a smaller minibatch",
+                  "--optimizer rmsprop (it keeps 1 number for each parameter, adam keeps 2)."});
 }
 
 TEST_F(BadFiles, WhatIsNoFileOfItsKind) {

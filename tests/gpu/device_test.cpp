@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -130,6 +132,46 @@ TEST_F(CudaDeviceTest, DevicesOfOneProcessDoNotDisturbOneAnother) {
       EXPECT_NEAR(result.output[i], alone.output[i], 1e-4);
     }
   }
+}
+
+// In a process of this test alone too, in which the double's first card is an old one.
+TEST(CudaCards, WithoutCodeAreLeftOut) {
+  if (std::getenv("HETPIPE_DOUBLE_OLD") == nullptr) GTEST_SKIP() << "needs the double's old card";
+  const VisibleGpus seen = visible_gpus();
+  ASSERT_EQ(seen.gpus.size(), 1u);
+  EXPECT_EQ(seen.gpus[0].index, 1);
+  ASSERT_EQ(seen.left_out.size(), 1u);
+  EXPECT_THAT(seen.left_out[0], HasSubstr("double 0 has compute capability 6.1"));
+  EXPECT_THAT(seen.left_out[0], HasSubstr("7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 12.0 or newer"));
+  EXPECT_THAT(seen.left_out[0], HasSubstr("HETPIPE_CUDA_ARCHITECTURES=61"));
+  EXPECT_THAT(seen.left_out[0], HasSubstr("CUDA Toolkit 12"));
+  EXPECT_THAT(known_devices().back(), HasSubstr("left out: "));
+  EXPECT_THAT(known_devices().back(), testing::EndsWith("; 1 GPUs"));
+}
+
+// Ranks of a machine with eight GPUs hold eight contexts, not sixty-four. Asked of the double, in a
+// process of this test alone (tests/gpu/CMakeLists.txt).
+TEST(CudaContexts, AreMadeOnTheOwnGpuAlone) {
+  const char* const module = std::getenv("HETPIPE_DOUBLE_ALONE");
+  if (module == nullptr) GTEST_SKIP() << "for a process of its own, with the double";
+  const auto contexts = reinterpret_cast<unsigned (*)()>(
+      dlsym(dlopen(module, RTLD_NOW | RTLD_NOLOAD), "hetpipe_double_contexts"));
+  const GpuInfo gpu = test::last_gpu();
+  ASSERT_GT(gpu.index, 0);
+  ASSERT_FALSE(visible_gpus().gpus.empty());
+  EXPECT_EQ(contexts(), 0u);  // looking makes none
+  const test::LayerCase c{Linear{33}, {{7, 129}}};
+  const test::LayerValues values = make_values(c);
+  const auto work = [&] {
+    const auto device = make_device(
+        "cuda", 1, {.index = gpu.index, .precision = Precision::fp32, .plan_cache = {}});
+    run_layer(*device, c, values);
+    const auto peers = make_peer_memory(*device);
+    peers->share(4096);
+  };
+  work();
+  std::thread(work).join();
+  EXPECT_EQ(contexts(), 1u << gpu.index);
 }
 
 // The driver names parts of a card (MIG) by UUIDs of their own, which set them apart.

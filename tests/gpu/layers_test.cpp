@@ -122,6 +122,23 @@ TEST_P(CudaLayers, AgreeWithTheDefinitionToo) { agree(1); }
 TEST_P(CudaLayers, AgreeWithTheDefinitionAsWell) { agree(2); }
 TEST_P(CudaLayers, AgreeWithTheDefinitionAlso) { agree(3); }
 
+// With little workspace (HETPIPE_CUDA_WORKSPACE) sample by sample; of odd numbers of samples too.
+TEST_P(CudaLayers, AttentionsAgree) {
+  for (const std::int64_t samples : {1, 2, 3, 5}) {
+    for (const bool causal : {false, true}) {
+      for (const LayerCase& c : {LayerCase{SelfAttention{2, causal}, {{samples, 9, 3 * 32}}},
+                                 LayerCase{SelfAttention{1, causal}, {{samples, 7, 3 * 8}}},
+                                 packed_attention(samples, 2, 9, 16, causal)}) {
+        SCOPED_TRACE(to_string(c));
+        const LayerValues values = values_of(c, GetParam());
+        compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
+                    within(tolerance(c.spec, GetParam())));
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
 TEST_P(CudaLayers, TensorsMayStartAnywhere) {
   for (const LayerCase& c : some_cases()) {
     const LayerValues values = values_of(c, GetParam());

@@ -245,10 +245,8 @@ std::optional<MatrixProduct::Choice> MatrixProduct::find(std::size_t alignment) 
   const PlanOptions& options = context_.options();
   // Who asks for the workspace does not know the addresses yet: only aligned memory gets one.
   const std::uint64_t most_workspace = alignment == best_alignment() ? options.workspace : 0;
-  if (const std::optional<Choice> choice = kept(alignment, most_workspace)) return choice;
-
   if (epilogue_ != Epilogue::none) {
-    // Algorithms are recommended for the alignment of whatever address stands here.
+    // Algorithms are recommended, and checked, for the alignment of whatever address stands here.
     set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         reinterpret_cast<void*>(at_least(alignment, ElementType::fp32)));
   }
@@ -256,6 +254,8 @@ std::optional<MatrixProduct::Choice> MatrixProduct::find(std::size_t alignment) 
     set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
         reinterpret_cast<void*>(at_least(alignment, types_.result)));
   }
+  if (const std::optional<Choice> choice = kept(alignment, most_workspace)) return choice;
+
   cublasLtMatmulPreference_t raw = nullptr;
   check(cublasLtMatmulPreferenceCreate(&raw), "asking for algorithms");
   const UniqueHandle<PreferenceTraits> preference(raw);

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "base/text.h"
 #include "kernels/cuda/dnn/planner.h"
 
 namespace hetpipe::cuda {
@@ -25,19 +26,19 @@ AttentionPlans::AttentionPlans(Context& context, const SelfAttention& spec, cons
       precision_(precision) {}
 
 bool AttentionPlans::supported() {
-  // Heads must start at multiples of 16 bytes.
-  if (element_of(precision_) == ElementType::fp32 || sizes_.width() % 8 != 0 ||
-      context_.card().major < 8) {
+  if (element_of(precision_) == ElementType::fp32 || context_.card().major < 8) return false;
+  if (sizes_.width() % 8 != 0) {
+    why_not_ = format("heads have %lld columns, and must start at multiples of 16 bytes",
+                      static_cast<long long>(sizes_.width()));
     return false;
   }
   if (!tried_) {
     tried_ = true;
-    std::string reason;
-    forward_ = try_make_plan(context_, attention_forward_graph(sizes_), precision_, reason);
+    forward_ = try_make_plan(context_, attention_forward_graph(sizes_), precision_, why_not_);
     if (forward_ != nullptr) {
       backward_ = try_make_plan(context_,
                                 attention_backward_graph(sizes_, context_.options().deterministic),
-                                precision_, reason);
+                                precision_, why_not_);
     }
   }
   return forward_ != nullptr && backward_ != nullptr;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/dnn/attention_graphs.h"
@@ -22,6 +23,8 @@ class AttentionPlans {
   AttentionPlans(Context& context, const SelfAttention& spec, const Shape& in, Precision precision);
 
   bool supported();
+  // Where a card that has fused engines has none for this.
+  const std::string& why_not() const { return why_not_; }
   std::size_t stash_bytes() const;
   std::size_t forward_workspace();
   // Grows with T * T where deterministic gradients are asked for: the scores' gradients are kept.
@@ -41,6 +44,7 @@ class AttentionPlans {
   AttentionSizes sizes_;
   Precision precision_;
   bool tried_ = false;
+  std::string why_not_;
   std::shared_ptr<const Plan> forward_, backward_;
 };
 

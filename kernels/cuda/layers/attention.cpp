@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <map>
 
 #include "kernels/cuda/blas/product.h"
 #include "kernels/cuda/dnn/attention.h"
@@ -10,57 +11,122 @@
 namespace hetpipe::cuda {
 namespace {
 
+// Samples at a time: all, or as many as leave the gradients of their scores, two bytes each, which
+// engines keep whose order is fixed, within what a plan may use, and room for what else it wants.
+std::int64_t samples_at_once(const PlanOptions& options, const SelfAttention& spec,
+                             const Shape& in) {
+  if (!options.deterministic) return in[0];
+  const std::int64_t of_sample = std::int64_t{2} * spec.heads * in[1] * in[1];
+  const auto limit = static_cast<std::int64_t>(options.workspace / 8 * 7);
+  const std::int64_t most = std::max<std::int64_t>(1, limit / of_sample);
+  const std::int64_t pieces = (in[0] + most - 1) / most;
+  return (in[0] + pieces - 1) / pieces;
+}
+
 // Fused, on cards that have it: the stash is one number per row of scores.
 template <class T>
 class FusedAttention final : public LayerKernel {
  public:
   FusedAttention(LayerContext& context, const SelfAttention& spec, const Shape& in)
       : context_(context),
-        plans_(context.libraries, spec, in, context.precision),
-        bytes_(static_cast<std::size_t>(in.elements() / 3) * sizeof(T)) {}
+        spec_(spec),
+        in_(in),
+        piece_(samples_at_once(context.libraries.options(), spec, in)),
+        sample_(in[1] * in[2] / 3) {}
 
-  bool supported() { return plans_.supported(); }
+  // No, and said, where the card's engines cannot.
+  bool supported() {
+    bool all = true;
+    each_piece([&](std::int64_t, AttentionPlans& plans) {
+      if (!all || plans.supported()) return;
+      all = false;
+      if (!plans.why_not().empty() && context_.libraries.options().warn) {
+        context_.libraries.options().warn("attention of " + to_string(in_) +
+                                          " goes through matrix products: " + plans.why_not());
+      }
+    });
+    return all;
+  }
   void adjust(LayerShapes& shapes) const override {
-    shapes.stash_bytes = static_cast<std::int64_t>(plans_.stash_bytes());
+    shapes.stash_bytes = stash() * static_cast<std::int64_t>(sizeof(float));
     shapes.backward_needs_output = true;
   }
 
   void prepare(bool) override {
-    plans_.forward_workspace();
-    plans_.backward_workspace();
+    each_piece([](std::int64_t, AttentionPlans& plans) {
+      plans.forward_workspace();
+      plans.backward_workspace();
+    });
   }
 
   void forward(Stream& stream, const ForwardArguments& a) override {
-    const auto stash_bytes = static_cast<std::int64_t>(plans_.stash_bytes());
-    const Workspace<> unkept(context_, stream, a.mode == Mode::train ? 0 : stash_bytes);
-    std::byte* const stash = a.mode == Mode::train ? a.stash : unkept.get();
-    const Workspace<> workspace(context_, stream,
-                                static_cast<std::int64_t>(plans_.forward_workspace()));
-    const AlignedTensor x(context_, stream, a.inputs[0], 3 * bytes_);
-    const AlignedTensor y(context_, stream, a.output, bytes_);
-    plans_.forward(handle(stream), x.read(stream), y.write(), reinterpret_cast<float*>(stash),
-                   workspace.get());
+    const bool train = a.mode == Mode::train;
+    const Workspace<float> unkept(context_, stream, train ? 0 : stash());
+    float* const kept = train ? reinterpret_cast<float*>(a.stash) : unkept.get();
+    const AlignedTensor x(context_, stream, a.inputs[0], 3 * bytes());
+    const AlignedTensor y(context_, stream, a.output, bytes());
+    const T* const from = static_cast<const T*>(x.read(stream));
+    T* const to = static_cast<T*>(y.write());
+    each_piece([&](std::int64_t first, AttentionPlans& plans) {
+      const Workspace<> workspace = memory(stream, plans.forward_workspace());
+      plans.forward(handle(stream), from + 3 * first * sample_, to + first * sample_,
+                    kept + first / piece_ * stash_of_piece(), workspace.get());
+    });
     y.written(stream);
   }
   void backward(Stream& stream, const BackwardArguments& a) override {
     std::byte* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
-    const Workspace<> workspace(context_, stream,
-                                static_cast<std::int64_t>(plans_.backward_workspace()));
-    const AlignedTensor x(context_, stream, a.inputs[0], 3 * bytes_);
-    const AlignedTensor y(context_, stream, a.output, bytes_);
-    const AlignedTensor dy(context_, stream, a.output_gradient, bytes_);
-    const AlignedTensor gradient(context_, stream, dx, 3 * bytes_);
-    plans_.backward(handle(stream), x.read(stream), y.read(stream),
-                    reinterpret_cast<const float*>(a.stash), dy.read(stream), gradient.write(),
-                    workspace.get());
+    const AlignedTensor x(context_, stream, a.inputs[0], 3 * bytes());
+    const AlignedTensor y(context_, stream, a.output, bytes());
+    const AlignedTensor dy(context_, stream, a.output_gradient, bytes());
+    const AlignedTensor gradient(context_, stream, dx, 3 * bytes());
+    const T* const from = static_cast<const T*>(x.read(stream));
+    const T* const out = static_cast<const T*>(y.read(stream));
+    const T* const dout = static_cast<const T*>(dy.read(stream));
+    const auto* const kept = reinterpret_cast<const float*>(a.stash);
+    T* const to = static_cast<T*>(gradient.write());
+    each_piece([&](std::int64_t first, AttentionPlans& plans) {
+      const Workspace<> workspace = memory(stream, plans.backward_workspace());
+      plans.backward(handle(stream), from + 3 * first * sample_, out + first * sample_,
+                     kept + first / piece_ * stash_of_piece(), dout + first * sample_,
+                     to + 3 * first * sample_, workspace.get());
+    });
     gradient.written(stream);
   }
 
  private:
+  // body(first sample, plans for as many as there are from there)
+  template <class Body>
+  void each_piece(const Body& body) {
+    for (std::int64_t first = 0; first < in_[0]; first += piece_) {
+      body(first, plans(std::min(piece_, in_[0] - first)));
+    }
+  }
+  AttentionPlans& plans(std::int64_t samples) {
+    std::unique_ptr<AttentionPlans>& of = plans_[samples];
+    if (of == nullptr) {
+      of = std::make_unique<AttentionPlans>(context_.libraries, spec_,
+                                            Shape{samples, in_[1], in_[2]}, context_.precision);
+    }
+    return *of;
+  }
+  // Each piece's begins where plans can read it.
+  std::int64_t stash_of_piece() const {
+    constexpr std::int64_t kAligned = kTensorAlignment / sizeof(float);
+    return (piece_ * spec_.heads * in_[1] + kAligned - 1) / kAligned * kAligned;
+  }
+  std::int64_t stash() const { return (in_[0] + piece_ - 1) / piece_ * stash_of_piece(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(in_[0] * sample_) * sizeof(T); }
+  Workspace<> memory(Stream& stream, std::size_t bytes) const {
+    return {context_, stream, static_cast<std::int64_t>(bytes)};
+  }
+
   LayerContext& context_;
-  AttentionPlans plans_;
-  std::size_t bytes_;  // of the output
+  SelfAttention spec_;
+  Shape in_;
+  std::int64_t piece_, sample_;  // samples; elements of one sample's output
+  std::map<std::int64_t, std::unique_ptr<AttentionPlans>> plans_;  // by samples
 };
 
 struct HeadSizes {

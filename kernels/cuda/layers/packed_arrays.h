@@ -59,7 +59,7 @@ class KeptArrays {
   // Streams that read them may not be done.
   ~KeptArrays() {
     if (there_.get() == nullptr) return;
-    const DeviceScope scope(index_of(*device_));
+    use_gpu(index_of(*device_));
     cudaDeviceSynchronize();
   }
 

@@ -99,8 +99,10 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads, 4) void section_moments(ColumnL
 
 // By blocks as column_totals'. Two passes over the sections: the mean of their means, then the
 // squares about it.
-HETPIPE_KERNEL void batch_moments(ColumnLayout l, const float* partial, float* mean,
-                                  float* variance, RunningStatistics running) {
+HETPIPE_KERNEL __launch_bounds__(kTotalsThreads) void batch_moments(ColumnLayout l,
+                                                                    const float* partial,
+                                                                    float* mean, float* variance,
+                                                                    RunningStatistics running) {
   constexpr int kDown = kTotalsDown;
   HETPIPE_SHARED(parts, float[2][kDown][kWarp]);
   const int x = static_cast<int>(threadIdx.x) % kWarp, y = static_cast<int>(threadIdx.x) / kWarp;

@@ -153,8 +153,10 @@ inline constexpr unsigned kTotalsThreads = kTotalsDown * kWarp;
 
 // The sum over sections of partial (2 or 1, sections, columns).
 template <int kSums>
-HETPIPE_KERNEL void column_totals(std::int64_t sections, std::int64_t columns, const float* partial,
-                                  float* first, float* second) {
+HETPIPE_KERNEL __launch_bounds__(kTotalsThreads) void column_totals(std::int64_t sections,
+                                                                    std::int64_t columns,
+                                                                    const float* partial,
+                                                                    float* first, float* second) {
   constexpr int kDown = kTotalsDown;
   HETPIPE_SHARED(parts, float[kDown][kWarp]);
   const int x = static_cast<int>(threadIdx.x) % kWarp, y = static_cast<int>(threadIdx.x) / kWarp;

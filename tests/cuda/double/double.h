@@ -29,7 +29,7 @@ inline constexpr std::size_t kMemory = std::size_t{1} << 30;  // bytes of each
 
 // The runtime's last error of this thread, and what cudaGetErrorString says of it.
 cudaError_t fail(cudaError_t status, const std::string& why);
-int gpu_in_use();  // of the calling thread
+int gpu_in_use();  // of the calling thread, for work there, which makes a context
 
 // SystemError where the stream's GPU is not in use. What `work` throws comes out of the stream's
 // events.
@@ -45,7 +45,8 @@ std::size_t memory_used(int gpu);
 
 // What has been asked for since the program began, on all streams: launches of our own kernels,
 // plans of cuDNN, products of cuBLASLt, copies and fills of memory. Programs ask by way of
-// hetpipe_double_count, which the module exports.
+// hetpipe_double_count, and of which GPUs this process has a context, bit by bit, by way of
+// hetpipe_double_contexts, which the module exports.
 enum class Counted { kernel, plan, product, copy };
 inline constexpr int kCounted = 4;
 void count(Counted what);

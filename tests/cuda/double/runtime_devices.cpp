@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,8 @@ thread_local std::string reason;
 
 bool there(int device) { return device >= 0 && device < kGpus; }
 
+std::atomic<unsigned> contexts = 0;  // bit by bit the GPUs of which this process has one
+
 }  // namespace
 
 cudaError_t fail(cudaError_t status, const std::string& why) {
@@ -22,7 +25,10 @@ cudaError_t fail(cudaError_t status, const std::string& why) {
   return last = status;
 }
 
-int gpu_in_use() { return in_use; }
+int gpu_in_use() {
+  contexts |= 1u << in_use;  // what asks works there
+  return in_use;
+}
 
 double element(const void* memory, ElementType type, std::int64_t i) {
   switch (type) {
@@ -62,6 +68,9 @@ namespace {
 
 // Whether the double's GPUs are parts of one card (multi-instance GPU).
 bool are_parts() { return std::getenv("HETPIPE_DOUBLE_MIG") != nullptr; }
+
+// A card for which no CUDA 13 has code.
+bool is_old(int device) { return device == 0 && std::getenv("HETPIPE_DOUBLE_OLD") != nullptr; }
 
 int driver_uuid(cudaUUID_t* uuid, int device) {
   if (!there(device)) return 1;
@@ -114,8 +123,11 @@ cudaError_t cudaGetDevice(int* device) {
   *device = in_use;
   return cudaSuccess;
 }
+unsigned hetpipe_double_contexts() { return contexts; }
+
 cudaError_t cudaSetDevice(int device) {
   if (!there(device)) return fail(cudaErrorInvalidDevice, "no such GPU");
+  contexts |= 1u << device;
   in_use = device;
   return cudaSuccess;
 }
@@ -135,7 +147,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   // Of parts the runtime names the card.
   std::memset(properties->uuid.bytes, are_parts() ? 0x10 : 0x10 + device,
               sizeof properties->uuid.bytes);
-  properties->major = 9;
+  properties->major = is_old(device) ? 6 : 9;
+  properties->minor = is_old(device) ? 1 : 0;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = kMemory;
   return cudaSuccess;

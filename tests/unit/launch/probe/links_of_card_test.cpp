@@ -35,6 +35,19 @@ TEST(Nvml, PcieOfCardAndSlot) {
   EXPECT_EQ(nvml.pcie_link("GPU-of-another-machine"), std::nullopt);
 }
 
+TEST(Nvml, FreeMemory) {
+  const Nvml nvml(HETPIPE_NVML_DOUBLE);
+  EXPECT_EQ(nvml.free_memory("GPU-left"), 15'000'000'000u);
+  EXPECT_EQ(nvml.free_memory("GPU-plain"), std::nullopt);
+  GpuInfo gpu;
+  gpu.uuid = "GPU-left";
+  gpu.memory = 16'000'000'000;
+  EXPECT_EQ(free_memory_of(gpu, &nvml), 15'000'000'000u);
+  EXPECT_EQ(free_memory_of(gpu, nullptr), 16'000'000'000u);
+  gpu.uuid = "GPU-of-another-machine";
+  EXPECT_EQ(free_memory_of(gpu, &nvml), 16'000'000'000u);
+}
+
 TEST(Nvml, IsEndedOnceForEachStart) {
   void* const library = dlopen(HETPIPE_NVML_DOUBLE, RTLD_LAZY);
   ASSERT_NE(library, nullptr) << dlerror();
