@@ -68,7 +68,7 @@ class CudaModule {
 };
 
 // Increased with every change of the above or of kernels/device.h.
-inline constexpr int kCudaModuleAbi = 2;
+inline constexpr int kCudaModuleAbi = 3;
 inline constexpr const char* kCudaModuleEntry = "hetpipe_cuda_module";
 // Null for another ABI number than the module's own.
 using CudaModuleEntry = const CudaModule* (*)(int abi);
