@@ -14,7 +14,7 @@ namespace hetpipe {
 struct VisibleGpus {
   std::vector<GpuInfo> gpus;
   std::string why_none;
-  std::vector<std::string> left_out;  // why, of each that this build cannot use
+  std::vector<std::string> left_out = {};  // why, of each that this build cannot use
 };
 VisibleGpus visible_gpus();
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <utility>
 #include <variant>
@@ -401,20 +400,6 @@ void check_precision(const GpuInfo& gpu, Precision precision) {
                          gpu.name.c_str(), gpu.major, gpu.minor, fp16 ? "fp16 or " : ""));
 }
 
-// A thirty-second of the card's memory, at most a gibibyte, unless HETPIPE_CUDA_WORKSPACE says how
-// many bytes.
-std::size_t workspace_for(const GpuInfo& gpu) {
-  const char* const given = std::getenv("HETPIPE_CUDA_WORKSPACE");
-  if (given == nullptr) return std::min(PlanOptions{}.workspace, gpu.memory / 32);
-  char* end = nullptr;
-  const unsigned long long bytes = std::strtoull(given, &end, 10);
-  if (end == given || *end != '\0' || *given == '-') {
-    throw UserError("HETPIPE_CUDA_WORKSPACE",
-                    std::string(given) + " is no number of bytes. Unset it, or give one.");
-  }
-  return bytes;
-}
-
 }  // namespace
 
 int index_of(const Device& device) { return dynamic_cast<const CudaDevice&>(device).index(); }
@@ -432,7 +417,8 @@ std::unique_ptr<Device> make_cuda_device(const GpuOptions& options) {
   use_gpu(gpu.index);
   PlanOptions plans;
   plans.cache_file = options.plan_cache;
-  plans.workspace = workspace_for(gpu);
+  plans.workspace = options.workspace > 0 ? options.workspace
+                                          : std::min(PlanOptions{}.workspace, gpu.memory / 32);
   plans.warn = [said = std::set<std::string>()](const std::string& text) mutable {
     if (said.insert(text).second) std::fprintf(stderr, "note: %s\n", text.c_str());
   };

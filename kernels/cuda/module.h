@@ -34,7 +34,7 @@ struct GpuInfo {
   double memory_bandwidth = 0;  // bytes/s, from clock and width
   int numa_node = -1;           // -1: not known
   // Why this build cannot use it: it has no code for such a card. Empty where it can.
-  std::string why_not;
+  std::string why_not = {};
 };
 constexpr auto fields_of(Type<GpuInfo>) {
   return fields<&GpuInfo::index, &GpuInfo::name, &GpuInfo::uuid, &GpuInfo::pci, &GpuInfo::major,
@@ -53,6 +53,8 @@ struct GpuOptions {
   std::optional<Precision> precision;  // absent: usual_precision
   // Where execution plans that were found by measuring are kept; empty: nowhere.
   std::string plan_cache;
+  // Bytes that an execution plan may use; 0: a thirty-second of the card's memory, at most 1 GiB.
+  std::size_t workspace = 0;
 };
 
 class CudaModule {

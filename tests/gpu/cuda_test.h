@@ -25,13 +25,22 @@ inline std::string plans_of_this_run() {
   return folder == nullptr ? std::string() : std::string(folder) + "/plans.jsonl";
 }
 
+// Bytes that a plan may use, for a test with little; 0: the usual.
+inline std::size_t workspace_of_plans() {
+  const char* const bytes = std::getenv("HETPIPE_TEST_WORKSPACE");
+  return bytes == nullptr ? 0 : static_cast<std::size_t>(std::strtoull(bytes, nullptr, 10));
+}
+
 // Null where the card does not know the precision.
 inline std::unique_ptr<Device> cuda_device(Precision precision) {
   const GpuInfo gpu = last_gpu();
   const bool since_ampere = precision == Precision::bf16 || precision == Precision::tf32;
   if (since_ampere && gpu.major < 8) return nullptr;
-  return make_device(
-      "cuda", 1, {.index = gpu.index, .precision = precision, .plan_cache = plans_of_this_run()});
+  return make_device("cuda", 1,
+                     {.index = gpu.index,
+                      .precision = precision,
+                      .plan_cache = plans_of_this_run(),
+                      .workspace = workspace_of_plans()});
 }
 
 }  // namespace hetpipe::test

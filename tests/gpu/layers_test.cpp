@@ -122,7 +122,7 @@ TEST_P(CudaLayers, AgreeWithTheDefinitionToo) { agree(1); }
 TEST_P(CudaLayers, AgreeWithTheDefinitionAsWell) { agree(2); }
 TEST_P(CudaLayers, AgreeWithTheDefinitionAlso) { agree(3); }
 
-// With little workspace (HETPIPE_CUDA_WORKSPACE) sample by sample; of odd numbers of samples too.
+// With little workspace (HETPIPE_TEST_WORKSPACE) sample by sample; of odd numbers of samples too.
 TEST_P(CudaLayers, AttentionsAgree) {
   for (const std::int64_t samples : {1, 2, 3, 5}) {
     for (const bool causal : {false, true}) {
