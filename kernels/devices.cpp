@@ -39,12 +39,12 @@ std::vector<std::string> known_devices() {
   const VisibleGpus seen = visible_gpus();
   std::string gpus = seen.why_none;
   if (const CudaModule* const module = load_cuda().module) {
-    gpus = module->versions() + "; " +
-           (seen.gpus.empty() ? seen.why_none : format("%zu GPUs", seen.gpus.size()));
-    // Behind the number, which scripts read from the end of the line.
-    if (!seen.gpus.empty() && !seen.left_out.empty()) {
-      gpus = module->versions() + "; left out: " + join(seen.left_out, "; ") +
-             format("; %zu GPUs", seen.gpus.size());
+    gpus = module->versions() + "; ";
+    if (seen.gpus.empty()) {
+      gpus += seen.why_none;
+    } else {
+      if (!seen.left_out.empty()) gpus += "left out: " + join(seen.left_out, "; ") + "; ";
+      gpus += format("%zu GPUs", seen.gpus.size());  // the line's end, which scripts read
     }
   }
   return {"cpu: " + onednn_version(), "reference: plain loops",

@@ -175,6 +175,23 @@ TEST(Plans, AttentionStatesItsMemory) {
   EXPECT_LT(fast.backward_workspace(), careful.backward_workspace());
 }
 
+// GPT-2's: all 64 samples want more than a plan may use, and pieces of them do not.
+TEST(Plans, AttentionInPiecesKeepsWithinTheWorkspace) {
+  const SelfAttention spec{.heads = 12, .causal = true};
+  const Shape whole{64, 1024, 3 * 768};
+  for (const std::size_t limit : {std::size_t{1} << 30, std::size_t{768} << 20}) {
+    const std::unique_ptr<Context> context = h200({.workspace = limit});
+    EXPECT_FALSE(AttentionPlans(*context, spec, whole, Precision::bf16).supported());
+    const std::int64_t piece = samples_at_once(context->options(), spec, whole);
+    EXPECT_LT(piece, 64);
+    AttentionPlans plans(*context, spec, {piece, 1024, 3 * 768}, Precision::bf16);
+    ASSERT_TRUE(plans.supported());
+    EXPECT_LE(plans.backward_plan()->workspace(), limit);
+  }
+  EXPECT_EQ(samples_at_once({.workspace = 1}, spec, whole), 1);
+  EXPECT_EQ(samples_at_once({.deterministic = false, .workspace = 1}, spec, whole), 64);
+}
+
 TEST(Plans, ChoicesAreTextAndBack) {
   const EngineChoice choice{62, {{2, 5}, {14, -1}}};
   EXPECT_EQ(to_string(choice), "62 2=5 14=-1");

@@ -94,28 +94,30 @@ class CudaLayers : public testing::TestWithParam<Precision> {
     device_ = test::cuda_device(GetParam());
     if (device_ == nullptr) GTEST_SKIP() << test::last_gpu().name << " has no such precision";
   }
-  void agree(std::size_t quarter);
+  void agree(const LayerCase& c) {
+    SCOPED_TRACE(to_string(c));
+    const LayerValues values = values_of(c, GetParam());
+    compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
+                within(tolerance(c.spec, GetParam())));
+  }
+  void agree_quarter(std::size_t quarter);
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = make_device("reference", 1);
 };
 
 // All layers in four tests, which may run at once.
-void CudaLayers::agree(std::size_t quarter) {
+void CudaLayers::agree_quarter(std::size_t quarter) {
   const std::vector<LayerCase> cases = all_cases();
   for (std::size_t i = quarter; i < cases.size(); i += 4) {
-    const LayerCase& c = cases[i];
-    SCOPED_TRACE(to_string(c));
-    const LayerValues values = values_of(c, GetParam());
-    compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
-                within(tolerance(c.spec, GetParam())));
+    agree(cases[i]);
     ASSERT_FALSE(HasFailure());
   }
 }
-TEST_P(CudaLayers, AgreeWithTheDefinition) { agree(0); }
-TEST_P(CudaLayers, AgreeWithTheDefinitionToo) { agree(1); }
-TEST_P(CudaLayers, AgreeWithTheDefinitionAsWell) { agree(2); }
-TEST_P(CudaLayers, AgreeWithTheDefinitionAlso) { agree(3); }
+TEST_P(CudaLayers, AgreeWithTheDefinition) { agree_quarter(0); }
+TEST_P(CudaLayers, AgreeWithTheDefinitionToo) { agree_quarter(1); }
+TEST_P(CudaLayers, AgreeWithTheDefinitionAsWell) { agree_quarter(2); }
+TEST_P(CudaLayers, AgreeWithTheDefinitionAlso) { agree_quarter(3); }
 
 // Many outputs, an odd number: padded, but in fp32.
 TEST_P(CudaLayers, PaddedLinearAgrees) {
@@ -124,10 +126,7 @@ TEST_P(CudaLayers, PaddedLinearAgrees) {
     const LayerCase c{
         Linear{.output_features = 1027, .bias = !transposed, .transposed = transposed},
         {{1024, 8}}};
-    SCOPED_TRACE(to_string(c));
-    const LayerValues values = values_of(c, GetParam());
-    compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
-                within(tolerance(c.spec, GetParam())));
+    agree(c);
     ASSERT_FALSE(HasFailure());
   }
 }
@@ -139,10 +138,7 @@ TEST_P(CudaLayers, AttentionsAgree) {
       for (const LayerCase& c : {LayerCase{SelfAttention{2, causal}, {{samples, 9, 3 * 32}}},
                                  LayerCase{SelfAttention{1, causal}, {{samples, 7, 3 * 8}}},
                                  packed_attention(samples, 2, 9, 16, causal)}) {
-        SCOPED_TRACE(to_string(c));
-        const LayerValues values = values_of(c, GetParam());
-        compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
-                    within(tolerance(c.spec, GetParam())));
+        agree(c);
         ASSERT_FALSE(HasFailure());
       }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/dnn/attention.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -18,6 +19,16 @@ void* part_of(const void* memory, std::int64_t features, int parts) {
 }
 
 }  // namespace
+
+std::int64_t samples_at_once(const PlanOptions& options, const SelfAttention& spec,
+                             const Shape& in) {
+  if (!options.deterministic) return in[0];
+  const std::int64_t of_sample = std::int64_t{2} * spec.heads * in[1] * in[1];
+  const auto limit = static_cast<std::int64_t>(options.workspace / 8 * 7);
+  const std::int64_t most = std::max<std::int64_t>(1, limit / of_sample);
+  const std::int64_t pieces = (in[0] + most - 1) / most;
+  return (in[0] + pieces - 1) / pieces;
+}
 
 AttentionPlans::AttentionPlans(Context& context, const SelfAttention& spec, const Shape& in,
                                Precision precision)

@@ -18,6 +18,11 @@
 // an odd width) the caller goes through matrix products.
 namespace hetpipe::cuda {
 
+// Samples at a time: all, or as many as leave the gradients of their scores, two bytes each, which
+// engines keep whose order is fixed, within what a plan may use, and room for what else it wants.
+std::int64_t samples_at_once(const PlanOptions& options, const SelfAttention& spec,
+                             const Shape& in);
+
 class AttentionPlans {
  public:
   AttentionPlans(Context& context, const SelfAttention& spec, const Shape& in, Precision precision);

@@ -11,18 +11,6 @@
 namespace hetpipe::cuda {
 namespace {
 
-// Samples at a time: all, or as many as leave the gradients of their scores, two bytes each, which
-// engines keep whose order is fixed, within what a plan may use, and room for what else it wants.
-std::int64_t samples_at_once(const PlanOptions& options, const SelfAttention& spec,
-                             const Shape& in) {
-  if (!options.deterministic) return in[0];
-  const std::int64_t of_sample = std::int64_t{2} * spec.heads * in[1] * in[1];
-  const auto limit = static_cast<std::int64_t>(options.workspace / 8 * 7);
-  const std::int64_t most = std::max<std::int64_t>(1, limit / of_sample);
-  const std::int64_t pieces = (in[0] + most - 1) / most;
-  return (in[0] + pieces - 1) / pieces;
-}
-
 // Fused, on cards that have it: the stash is one number per row of scores.
 template <class T>
 class FusedAttention final : public LayerKernel {
