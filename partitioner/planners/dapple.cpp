@@ -6,8 +6,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "partitioner/planners/dapple_memory.h"
 #include "partitioner/planners/dapple_search.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/replicated.h"
 #include "partitioner/profile/tied.h"
 
@@ -15,7 +17,8 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostPositions = 16;
-constexpr int kBatchesPerDevice = 4;  // of a minibatch that nobody gave
+constexpr int kBatchesPerDevice = 4;   // of a minibatch that nobody gave
+constexpr double kLatencyError = 0.9;  // simulated seconds by DAPPLE's, at least
 
 // How the devices are handed out, and the minibatch.
 struct Setting {
@@ -39,11 +42,15 @@ class DapplePlanner {
     double seconds = std::numeric_limits<double>::infinity();
     for (const Setting& setting : settings()) {
       // Compared per sample: settings may differ in the minibatch.
-      double found = seconds * setting.minibatch;
+      double found = std::min(seconds, enough(setting)) * setting.minibatch;
       std::optional<Plan> plan = plan_of(setting, found);
       if (!plan) continue;
       best = std::move(plan);
       seconds = found / setting.minibatch;
+    }
+    if (!best && request_.least_worth > 0 && shortage_.empty()) {
+      throw UserError("",
+                      format("none of its plans is worth %.4g samples/s", request_.least_worth));
     }
     if (!best) {
       throw UserError("",
@@ -84,6 +91,16 @@ class DapplePlanner {
       result.push_back({unit, used, request_.minibatch.value_or(m * unit * batch), m});
     }
     return result;
+  }
+
+  // Seconds per sample at which a plan is worth what another one is already. Latencies may be
+  // longer than what is simulated.
+  double enough(const Setting& setting) const {
+    if (request_.least_worth <= 0) return kInfinity;
+    Plan plan = without_stages(setting);
+    plan.virtual_workers.emplace_back();
+    const double worth_of_one = request_.worth(plan, 1);
+    return worth_of_one / (kLatencyError * request_.least_worth);
   }
 
   // The best plan of a setting, if its latency is less than `seconds`, which it replaces.

@@ -52,6 +52,15 @@ std::vector<std::vector<DeviceName>> groups_of(const PlanRequest& request,
   return groups;
 }
 
+// A replica needs a sample of each micro-batch: the fastest devices go first.
+void keep_fastest(const PlanRequest& request, std::vector<DeviceName>& devices, int samples) {
+  if (samples >= static_cast<int>(devices.size())) return;
+  std::stable_sort(devices.begin(), devices.end(), [&](const auto& a, const auto& b) {
+    return seconds_on(request, a, 1) < seconds_on(request, b, 1);
+  });
+  devices.resize(static_cast<std::size_t>(samples));
+}
+
 // One virtual worker per group.
 Plan workers(const PlanRequest& request, const std::vector<DeviceName>& devices, int minibatch,
              int micro_batches) {
@@ -60,6 +69,7 @@ Plan workers(const PlanRequest& request, const std::vector<DeviceName>& devices,
   plan.micro_batches = micro_batches;
   plan.in_flight = request.in_flight.value_or(1);
   for (std::vector<DeviceName>& group : groups_of(request, devices)) {
+    keep_fastest(request, group, minibatch / micro_batches);
     plan.virtual_workers.push_back({std::nullopt, {whole_model(request, std::move(group))}});
   }
   plan.server = server_of(request);
@@ -148,14 +158,7 @@ Plan all_reduced(const PlanRequest& request) {
   auto devices = holders(request, true, part, micro_batches);
   const int minibatch = request.minibatch.value_or(batch * static_cast<int>(devices.size()));
   check_slices(minibatch, micro_batches);
-  // A replica needs a sample of each micro-batch: the fastest devices go first.
-  const auto samples = static_cast<std::size_t>(minibatch / micro_batches);
-  if (samples < devices.size()) {
-    std::stable_sort(devices.begin(), devices.end(), [&](const auto& a, const auto& b) {
-      return seconds_on(request, a, 1) < seconds_on(request, b, 1);
-    });
-    devices.resize(samples);
-  }
+  keep_fastest(request, devices, minibatch / micro_batches);
   return all_that_fit(request, std::move(devices), minibatch, micro_batches);
 }
 

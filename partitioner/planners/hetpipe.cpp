@@ -56,7 +56,6 @@ class Planner {
       }
     }
     if (!best) throw UserError(problems);
-    note_inputs(request_, *best);
     return *best;
   }
 
@@ -74,6 +73,7 @@ class Planner {
     if (request_.in_flight)
       return planned(cut(allocation, *request_.in_flight, {}), *request_.in_flight);
     std::vector<Partition> parts = cut(allocation, 1, {});
+    give_up_below(parts);
     Plan best = planned(parts, 1);
     for (int in_flight = 2, waited = 0; in_flight <= kMostInFlight && waited < kPatience;
          ++in_flight) {
@@ -93,6 +93,25 @@ class Planner {
       }
     }
     return best;
+  }
+
+  // However many are in flight, a virtual worker's slowest stage computes each minibatch.
+  void give_up_below(const std::vector<Partition>& parts) const {
+    if (request_.least_worth <= 0) return;
+    double seconds = 0;
+    Plan plan = blank_plan(request_);
+    plan.minibatch = minibatch_;
+    if (traits(system_.sync).waves()) plan.server = server_of(request_);
+    for (const Partition& part : parts) {
+      plan.virtual_workers.emplace_back();
+      for (const PartCost& cost : part.costs) {
+        seconds = std::max(seconds, cost.forward_seconds + cost.backward_seconds);
+      }
+    }
+    const double most =
+        request_.worth(plan, static_cast<double>(parts.size()) * minibatch_ / seconds);
+    if (most >= request_.least_worth) return;
+    throw UserError("", format("its partition cannot be worth more than %.4g samples/s", most));
   }
 
   // One cut per virtual worker; alike ones are searched once. A larger Nm only needs more memory,

@@ -208,9 +208,15 @@ Plan plan_by(PlannerRule planner, const PlanRequest& request) {
 }  // namespace
 
 Plan make_plan(const PlanRequest& given) {
-  const PlannerRule planner = planner_of(given);
   PlanRequest request = given;
   request.profile = with_estimates(std::move(request.profile), request.cluster, request.precision);
+  Plan plan = candidate_plan(request);
+  note_inputs(request, plan);
+  return plan;
+}
+
+Plan candidate_plan(const PlanRequest& request) {
+  const PlannerRule planner = planner_of(request);
   Plan plan = plan_by(planner, request);
   if (planner != PlannerRule::search) choose_round(request, plan);  // which has
   return plan;
@@ -322,7 +328,7 @@ Plan blank_plan(const PlanRequest& request) {
 void predict(const PlanRequest& request, Plan& plan) {
   if (!plan.predicted) plan.predicted = Prediction{};
   plan.predicted->throughput = simulate(plan, request.cluster, request.profile).throughput;
-  note_inputs(request, plan);
+  plan.predicted->samples_factor = samples_factor(plan, request.critical_batch);
 }
 
 void note_inputs(const PlanRequest& request, Plan& plan) {

@@ -73,6 +73,9 @@ struct PlanRequest {
   std::optional<double> outer_momentum;  // absent: usual_outer_momentum
   PlanObjective objective = PlanObjective::throughput;
   double critical_batch = kCriticalBatch;
+  // Of a plan that is worth less, planners may say so instead of making it: a search has a better
+  // one. 0: every plan counts.
+  double least_worth = 0;
 
   // Whether it counts that updates come late.
   bool weighs_lateness() const { return objective == PlanObjective::time_to_accuracy; }
@@ -107,6 +110,10 @@ PlannerRule planner_of(const PlanRequest& request);
 // request, or when nothing fits.
 Plan make_plan(const PlanRequest& request);
 
+// The same for a search that compares many: of a profile that covers all kinds, and without a note
+// of what it was made from.
+Plan candidate_plan(const PlanRequest& request);
+
 // HetPipe's planner (arXiv 2005.14038): allocation policies and the min-max partitioner. Nm is the
 // same for all virtual workers: raised from 1 while the predicted throughput grows by at least 1 %
 // and memory lasts. UserError as above.
@@ -133,15 +140,14 @@ PlanServer server_of(const PlanRequest& request);
 // An empty plan of the request's system, model, optimizer and replaced parts.
 Plan blank_plan(const PlanRequest& request);
 
-// Simulates the plan for its throughput, and notes of which cluster and profile that holds, and
-// what late updates cost.
+// Simulates the plan for its throughput, and says what late updates cost.
 void predict(const PlanRequest& request, Plan& plan);
 
 // Of a plan in rounds: H, unless it is given. Doubled until exchanges cost next to nothing, and of
 // these what the objective prefers: in longer rounds virtual workers see less of each other.
 void choose_round(const PlanRequest& request, Plan& plan);
 
-// Only the notes.
+// Notes of which cluster and profile the prediction holds.
 void note_inputs(const PlanRequest& request, Plan& plan);
 
 }  // namespace hetpipe

@@ -2,6 +2,7 @@
 #include "partitioner/planners/search.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/search_bound.h"
 #include "partitioner/planners/search_compositions.h"
+#include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_report.h"
 #include "partitioner/planners/search_run.h"
 #include "partitioner/planners/search_seeds.h"
@@ -18,19 +20,20 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kImproved = 2;         // plans that improve() starts from, two of a space
-constexpr std::size_t kImprovedNumbers = 4;  // of virtual workers and rows, where lateness counts
-constexpr std::size_t kTransplanted = 2;     // plans that the next system takes over
+constexpr std::size_t kImproved = 2;             // plans of a space that improve() starts from
+constexpr std::size_t kTransplanted = 2;         // plans that the next system takes over
 constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where lateness counts
 constexpr double kPromising = 0.95;              // of the best so far: worth improving
-constexpr double kPromisingNumber = 0.75;        // the same of another number of virtual workers
+constexpr double kPromisingNumber = 0.9;         // the same where lateness counts
+constexpr double kPromisingRow = 0.5;            // the same of the best of a row
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr int kFollowed = 3;                     // times that a choice is made anew
-constexpr CompositionEffort kLight{8, 2, 1};
+constexpr std::size_t kSimulated = 6;            // compositions of a row
 constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
 constexpr std::int64_t kBaseActions = 250'000;
 constexpr std::int64_t kActionsPerDevice = 25'000;
 constexpr int kManyDevices = 128;
+constexpr std::size_t kFewEnoughToLeaveOut = 24;    // devices
 constexpr std::int64_t kActionsPerFurther = 5'000;  // device
 constexpr std::int64_t kExactActions = 20'000'000;
 
@@ -46,11 +49,16 @@ std::int64_t usual_budget(int devices) {
          kActionsPerFurther * std::max(0, devices - kManyDevices);
 }
 
+// Whose plans a search starts from: all other planners' or only those that take milliseconds.
+enum class Planners { all, quick };
+
 class Search {
  public:
+  // `cuts` may come from searches in pools with devices of the same names and kinds.
   Search(const PlanRequest& request, const SearchOptions& options,
-         const std::vector<SeedPlanner>& seeds)
+         const std::vector<SeedPlanner>& seeds, CutCache& cuts, Planners planners)
       : given_(request),
+        planners_(planners),
         request_(fixed_minibatch(request)),
         seeds_(seeds),
         devices_(static_cast<int>(request.cluster.devices().size())),
@@ -58,17 +66,20 @@ class Search {
         budget_(options.actions > 0 ? options.actions : usual_budget(devices_)),
         scores_(request_.cluster, request_.profile),
         found_(request_, scores_),
-        speeds_(kind_speeds(request_, *request_.minibatch)) {}
+        speeds_(kind_speeds(request_, *request_.minibatch)),
+        pool_(request_, speeds_),
+        cuts_(cuts) {}
 
   SearchResult run() {
     for (const SearchRow& row : rows_) enter(row, row.minibatch);
-    seed_all();
+    seed_all(true);
     bool first = true;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_.size() > 1 && rows_[i].parts.planner == PlannerRule::data_parallel) continue;
       explore(i, first);
       first = false;
     }
+    if (planners_ == Planners::all) seed_all(false);
     if (!exact_) improve_best();
     SearchResult result;
     const ScoredPlan chosen = choose(result.left_out);
@@ -144,10 +155,11 @@ class Search {
     improve(*spaces_[start.space], scores_, found_, start, speeds_);
   }
 
-  // HetPipe's policies last: in large pools many cannot reach what the other planners did. Of
-  // systems with one planner and the same order of work only the first is asked; the others take
-  // its plans over.
-  void seed_all() {
+  // Quick planners before the search's own work; what takes longer after it, when planners can give
+  // up on what is worth less. HetPipe's policies last: in large pools many cannot reach what the
+  // other planners did. Of systems with one planner and the same order of work only the first is
+  // asked; the others take its plans over.
+  void seed_all(bool quick) {
     std::vector<System> seen;
     const auto is_hetpipe = [](const SearchRow& row) {
       return row.parts.planner == PlannerRule::hetpipe;
@@ -158,22 +170,25 @@ class Search {
                other.sync == row.parts.sync;
       });
       seen.push_back(row.parts);
-      if (!known && !is_hetpipe(row)) seed(row);
+      if (!known && !is_hetpipe(row)) seed(row, quick);
     }
+    // Rounds are made of the plans without.
     for (const SearchRow& row : rows_) {
-      if (is_hetpipe(row)) seed(row);
+      const bool again = rows_.size() > 1 && traits(row.parts.sync).rounds;
+      if (is_hetpipe(row) && !again) seed(row, quick);
     }
   }
 
   // The plans of the others, as they are.
-  void seed(const SearchRow& row) {
+  void seed(const SearchRow& row, bool quick) {
     for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
+      if (seed.quick != quick) continue;
       if (devices_ > kSeededAnyway && !seed.policy.empty()) {
         seed_policy(row, seed.policy, seed.bound);
         continue;
       }
       try {
-        const Plan plan = seed.plan();
+        const Plan plan = seed.plan(found_.best());
         enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == row.minibatch;
@@ -214,16 +229,12 @@ class Search {
     SearchSpace& space = enter(rows_[row], rows_[row].minibatch);
     const std::size_t before = found_.all().size();
     const bool small = devices_ <= 4 && request_.profile.layers.size() <= 6;
-    scores_.allow(small   ? kExactActions
-                  : first ? budget_ / 2
-                          : budget_ / static_cast<std::int64_t>(2 * rows_.size()));
+    scores_.allow(small ? kExactActions : budget_ / 2);
     const bool all = try_all_plans(space, scores_, found_);
     exact_ = exact_ && all;
     if (!all) {
       if (!first) transplant(space);
-      if (first || found_.all().size() == before) {
-        search_compositions(space, scores_, found_, speeds_, first ? CompositionEffort{} : kLight);
-      }
+      search_compositions(space, scores_, found_, pool_.of(space), speeds_, kSimulated);
     }
     if (found_.all().size() == before) {
       const std::string& why = scores_.why_not();
@@ -274,23 +285,19 @@ class Search {
     }
   }
 
+  // The best of each row, and where updates count that come late, of each number of virtual
+  // workers.
   void improve_best() {
-    const std::vector<ScoredPlan> starts = best_first(found_.all());
-    std::vector<std::size_t> of_space(spaces_.size(), 0);
-    std::set<std::pair<std::size_t, std::size_t>> tried;  // row, number of virtual workers
-    const std::size_t most = weighs() ? kImprovedNumbers : kImproved;
-    std::size_t improved = 0;
-    for (const ScoredPlan& start : starts) {
-      const double least = weighs() ? kPromisingNumber : kPromising;
-      const bool promising = rows_.size() == 1 || start.worth >= least * found_.best();
-      if (improved == most || !promising) return;
-      if (weighs() ? !tried.emplace(start.space, start.plan.virtual_workers.size()).second
-                   : ++of_space[start.space] > 2) {
-        continue;
-      }
-      ++improved;
+    std::set<std::pair<std::size_t, std::size_t>> tried;  // space, number of virtual workers
+    std::map<std::size_t, std::size_t> of_space;
+    for (const ScoredPlan& start : best_first(found_.all())) {
+      const bool first = !of_space.contains(start.space);
+      const double least = first ? kPromisingRow : weighs() ? kPromisingNumber : kPromising;
+      if (start.worth < least * found_.best() || of_space[start.space] == kImproved) continue;
+      if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
+      ++of_space[start.space];
       found_.enter(start.space);
-      scores_.allow(budget_ / static_cast<std::int64_t>(most));
+      scores_.allow(budget_ / 4);
       improve(*spaces_[start.space], scores_, found_, start, speeds_);
     }
   }
@@ -306,6 +313,7 @@ class Search {
   }
 
   const PlanRequest& given_;
+  Planners planners_;
   PlanRequest request_;  // with the minibatch that rows without a planner of their own take
   const std::vector<SeedPlanner>& seeds_;
   int devices_;
@@ -314,7 +322,8 @@ class Search {
   PlanScores scores_;
   FoundPlans found_;
   std::vector<double> speeds_;  // [kind], samples/s
-  CutCache cuts_;
+  CompositionPool pool_;
+  CutCache& cuts_;
   std::vector<std::unique_ptr<SearchSpace>> spaces_;  // by row and minibatch
   std::vector<SearchCandidate> refused_;
   std::vector<std::string> why_not_;
@@ -327,7 +336,15 @@ class Search {
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options,
                           const std::vector<SeedPlanner>& seeds) {
   check_request(request);
-  return Search(request, options, seeds).run();
+  CutCache cuts;
+  SearchResult result = Search(request, options, seeds, cuts, Planners::all).run();
+  const auto devices = request.cluster.devices().size();
+  if (!result.exact && devices > 1 && devices <= kFewEnoughToLeaveOut) {
+    leave_out_what_costs(request, result, [&](const PlanRequest& less) {
+      return Search(less, options, {}, cuts, Planners::quick).run();
+    });
+  }
+  return result;
 }
 
 Plan plan_search(const PlanRequest& request) { return search_plans(request).plan; }

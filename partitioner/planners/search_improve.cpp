@@ -66,7 +66,7 @@ class Improver {
     while (better && !scores_.spent()) {
       better = cuts();
       better = knobs() || better;
-      if (!replicated(best_.plan)) better = devices() || better;
+      better = (replicated(best_.plan) ? replicas() : devices()) || better;
     }
   }
 
@@ -138,6 +138,73 @@ class Improver {
     return better;
   }
 
+  // One device out of a stage that has several, out of one into another, an idle one in.
+  bool replicas() {
+    std::vector<Plan> plans;
+    const auto& workers = best_.plan.virtual_workers;
+    const auto of = [](Plan& plan, std::size_t vw, std::size_t k) -> PlanStage& {
+      return plan.virtual_workers[vw].stages[k];
+    };
+    std::vector<std::pair<std::size_t, std::size_t>> stages;  // one of each that are alike
+    for (const auto& group : alike_workers(cluster_, best_.plan)) {
+      for (std::size_t k = 0; k < workers[group.front()].stages.size(); ++k) {
+        stages.emplace_back(group.front(), k);
+      }
+    }
+    if (stages.size() > kMostWorkers) stages.resize(kMostWorkers);
+    for (const auto& [vw, k] : stages) {
+      const std::vector<DeviceName>& devices = workers[vw].stages[k].devices;
+      for (const std::size_t i : distinct(devices)) {
+        Plan without = best_.plan;
+        if (devices.size() == 1) {
+          if (workers[vw].stages.size() > 1 || workers.size() == 1) continue;
+          without.virtual_workers.erase(without.virtual_workers.begin() + static_cast<long>(vw));
+          plans.push_back(std::move(without));
+          continue;
+        }
+        PlanStage& stage = of(without, vw, k);
+        stage.devices.erase(stage.devices.begin() + static_cast<long>(i));
+        plans.push_back(without);
+        for (const auto& [other, j] : stages) {
+          if (other == vw && j == k) continue;
+          plans.push_back(without);
+          of(plans.back(), other, j).devices.push_back(devices[i]);
+        }
+      }
+    }
+    const std::vector<DeviceName> idle = idle_devices();
+    for (const std::size_t i : distinct(idle)) {
+      for (const auto& [vw, k] : stages) {
+        plans.push_back(best_.plan);
+        of(plans.back(), vw, k).devices.push_back(idle[i]);
+      }
+    }
+    bool better = false;
+    for (Plan& plan : plans) {
+      if (space_.row().request.virtual_workers &&
+          plan.virtual_workers.size() !=
+              static_cast<std::size_t>(*space_.row().request.virtual_workers)) {
+        continue;
+      }
+      if (!space_.share(plan) || !take(plan)) continue;
+      better = true;
+      break;
+    }
+    return better;
+  }
+
+  std::vector<DeviceName> idle_devices() const {
+    std::set<DeviceName> used;
+    for (const auto& devices : composition_of(best_.plan)) {
+      used.insert(devices.begin(), devices.end());
+    }
+    std::vector<DeviceName> idle;
+    for (const DeviceName& device : cluster_.devices()) {
+      if (!used.contains(device) && speed(device) > 0) idle.push_back(device);
+    }
+    return idle;
+  }
+
   double speed(const DeviceName& device) const {
     return speed_[static_cast<std::size_t>(&cluster_.kind_of(device) - cluster_.kinds.data())];
   }
@@ -200,12 +267,7 @@ class Improver {
         }
       }
     }
-    std::set<DeviceName> used;
-    for (const auto& devices : now) used.insert(devices.begin(), devices.end());
-    std::vector<DeviceName> idle;
-    for (const DeviceName& device : cluster_.devices()) {
-      if (!used.contains(device) && speed(device) > 0) idle.push_back(device);
-    }
+    const std::vector<DeviceName> idle = idle_devices();
     for (const std::size_t d : distinct(idle)) {
       Allocation one_more = now;
       one_more.push_back({idle[d]});

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "partitioner/planners/search_pace.h"
+#include "partitioner/planners/search_packing.h"
 #include "partitioner/planners/search_score.h"
 #include "partitioner/planners/search_space.h"
 
@@ -39,25 +42,23 @@ class FoundPlans {
   double best_ = 0;
 };
 
-// Samples/s as the partitioner's part times and the bytes of synchronisation promise: for ranking
-// what may be worth a simulation.
-double estimated_throughput(const SearchSpace& space, const Plan& plan);
+// The compositions that are looked at: packed (search_packing.h), and by simpler rules.
+class CompositionPool {
+ public:
+  // kind_speed as in search_compositions.h.
+  CompositionPool(const PlanRequest& request, std::span<const double> kind_speed);
+  std::vector<Allocation> of(const SearchSpace& space);
 
-// One composition, cut, as deep as pays for its slowest virtual worker alone; nothing where it does
-// not fit.
-std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
-                              const Allocation& composition);
-
-struct CompositionEffort {
-  std::size_t cut = 64;       // compositions
-  std::size_t deepened = 10;  // of these, whose depth is looked for
-  std::size_t simulated = 6;  // of these, as a whole
+ private:
+  std::vector<Packing> packings_;  // of whole minibatches, and of small micro-batches
+  std::span<const double> kind_speed_;
+  std::map<int, std::vector<Allocation>> known_;  // by the most devices of a virtual worker
 };
-// Compositions, cut, ranked by estimate, the best ones with a depth found by playing their slowest
-// virtual worker alone, the best of those simulated as a whole. kind_speed as in
-// search_compositions.h.
+
+// Ranks compositions by estimates of the space's system and simulates the best ones that fit.
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         std::span<const double> kind_speed, const CompositionEffort& effort);
+                         const std::vector<Allocation>& compositions,
+                         std::span<const double> kind_speed, std::size_t simulated);
 
 // From a plan to better ones by single steps, as long as that helps: depth, clock distance and
 // placement, one layer across a cut, one device out of or into a virtual worker, two exchanged.

@@ -88,11 +88,10 @@ bool PlanScores::fits(const Plan& plan, std::size_t vw) {
   const PlanVirtualWorker& worker = plan.virtual_workers[vw];
   const VirtualWorkerId id{static_cast<int>(vw)};
   for (std::size_t k = 0; k < worker.stages.size(); ++k) {
-    const StageId stage{static_cast<int>(k)};
-    const std::int64_t need = stage_ledger(plan, cluster_, profile_, id, stage).total();
-    for (const DeviceName& device : worker.stages[k].devices) {
-      if (need > cluster_.kind_of(device).for_plans()) known->second = false;
-    }
+    const auto needs = replica_needs(plan, cluster_, profile_, id, StageId{static_cast<int>(k)});
+    const bool all = std::none_of(needs.begin(), needs.end(),
+                                  [](const StageNeed& need) { return need.missing() > 0; });
+    if (!all) known->second = false;
   }
   return known->second;
 }

@@ -2,10 +2,12 @@
 #include "partitioner/planners/search_seeds.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
 #include "partitioner/profile/tied.h"
@@ -13,6 +15,7 @@
 namespace hetpipe {
 namespace {
 
+constexpr std::array kAccumulated{2, 4, 8};
 constexpr std::int64_t kPartitionWork = 2'000'000;  // of HetPipe's planner; some ten milliseconds
 
 // Every wave, each virtual worker that has no device on a server's node sends all its gradients
@@ -61,13 +64,32 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
                            const std::vector<SeedPlanner>& more) {
   std::vector<Seed> seeds;
   const PlannerRule planner = row.parts.planner;
+  const auto add = [&](std::string name, PlanRequest request, double bound, std::string policy) {
+    const bool quick = request.policy ? false : planner == PlannerRule::data_parallel;
+    const auto plan = [request = std::move(request)](double least_worth) {
+      PlanRequest of = request;
+      of.least_worth = least_worth;
+      return candidate_plan(of);
+    };
+    seeds.push_back({std::move(name), plan, bound, std::move(policy), quick});
+  };
+  const std::string name = row.request.system + "'s planner";
   if (planner != PlannerRule::search && planner != PlannerRule::hetpipe) {
-    seeds.push_back({row.request.system + "'s planner",
-                     [request = row.request] { return make_plan(request); }, kInfinity, ""});
+    add(name, row.request, kInfinity, "");
+  }
+  // Accumulated gradients let more devices hold the model, and are exchanged less often.
+  if (planner == PlannerRule::data_parallel && !row.request.micro_batches) {
+    for (const int slices : kAccumulated) {
+      PlanRequest request = row.request;
+      if (request.minibatch && *request.minibatch % slices != 0) continue;
+      request.micro_batches = slices;
+      add(name + format(", %d micro-batches", slices), request, kInfinity, "");
+    }
   }
   for (const SeedPlanner& other : more) {
-    seeds.push_back({other.name, [&other, request = row.request] { return other.plan(request); },
-                     kInfinity, ""});
+    seeds.push_back({other.name,
+                     [&other, request = row.request](double) { return other.plan(request); },
+                     kInfinity, "", false});
   }
   if (planner != PlannerRule::hetpipe) return seeds;
   auto placements = row.request.search.placements;
@@ -81,8 +103,7 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
       request.partition_work = kPartitionWork;
       request.shared_cuts = cuts;
       const double bound = policy_bound(request, kind_speed);
-      seeds.push_back({placements.size() > 1 ? policy + ", " + placement : policy,
-                       [request] { return make_plan(request); }, bound, policy});
+      add(placements.size() > 1 ? policy + ", " + placement : policy, request, bound, policy);
     }
   }
   return seeds;

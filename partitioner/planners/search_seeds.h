@@ -14,10 +14,12 @@ namespace hetpipe {
 
 struct Seed {
   std::string name;
-  std::function<Plan()> plan;  // UserError where the planner refuses
+  // UserError where the planner refuses, or has none that is worth so much.
+  std::function<Plan(double least_worth)> plan;
   // samples/s that no plan of it can exceed; infinite if no quick bound is known.
   double bound = 0;
   std::string policy;  // of HetPipe, or empty
+  bool quick = false;  // some milliseconds
 };
 
 // Of one row: HetPipe's policies where the schedule is theirs, the planner of the row, and `more`.

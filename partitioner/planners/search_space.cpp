@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/partition_model.h"
+#include "partitioner/planners/replicated.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
@@ -204,12 +206,14 @@ Knobs SearchSpace::knobs_of(const Plan& plan) const {
 }
 
 Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
+  const int slices = plan.micro_batches;
   plan.in_flight = knobs.in_flight;
   plan.micro_batches = knobs.micro_batches;
   plan.predicted.reset();
   for (PlanVirtualWorker& worker : plan.virtual_workers) {
     for (PlanStage& stage : worker.stages) stage.predicted.reset();
   }
+  if (slices != plan.micro_batches && replicated(plan)) share(plan);
   if (!has_server()) {
     plan.server.reset();
     return plan;
@@ -226,6 +230,20 @@ Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
   }
   plan.server = std::move(server);
   return plan;
+}
+
+bool SearchSpace::share(Plan& plan) const {
+  const auto samples = static_cast<std::size_t>(plan.minibatch / plan.micro_batches);
+  plan.predicted.reset();
+  for (PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (PlanStage& stage : worker.stages) {
+      stage.shares.clear();
+      stage.predicted.reset();
+      if (stage.devices.size() > samples) return false;
+    }
+  }
+  share_by_speed(row_.request, plan);
+  return true;
 }
 
 // Remembered by place in the order of worker_key, so that it serves all that are alike.

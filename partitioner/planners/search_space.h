@@ -70,6 +70,9 @@ class SearchSpace {
   // The knobs of a plan, and a plan with other ones.
   Knobs knobs_of(const Plan& plan) const;
   Plan with_knobs(Plan plan, const Knobs& knobs) const;
+  // Splits micro-batches over the replicas of each stage by their speed; false where one of them
+  // would have no sample.
+  bool share(Plan& plan) const;
 
   // The devices of each virtual worker, cut by the partitioner; nothing where it finds no fit.
   std::optional<Plan> plan(const Allocation& composition, const Knobs& knobs,

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 
 #include "partitioner/profile/cut.h"
 #include "partitioner/profile/profile.h"
@@ -11,16 +10,18 @@
 namespace hetpipe {
 
 std::vector<TiedWeight> tied_weights(const Profile& profile) {
-  std::map<std::string, int> named;
   std::map<int, TiedWeight> of_owner;
   for (int l = 0; l < static_cast<int>(profile.layers.size()); ++l) {
     const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
-    named[layer.name] = l;
-    if (layer.shares.empty() || !named.contains(layer.shares)) continue;
-    const int owner = named.at(layer.shares);
+    if (layer.shares.empty()) continue;
+    int owner = l - 1;
+    while (owner >= 0 && profile.layers[static_cast<std::size_t>(owner)].name != layer.shares) {
+      --owner;
+    }
+    if (owner < 0) continue;
     const std::int64_t bytes = std::min(
         layer.parameter_bytes, profile.layers[static_cast<std::size_t>(owner)].parameter_bytes);
-    if (owner == l || bytes == 0) continue;
+    if (bytes == 0) continue;
     TiedWeight& tied = of_owner[owner];
     tied.owner = owner;
     tied.users.push_back(l);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_leave_out.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "base/text.h"
+#include "partitioner/planners/search_space.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kPays = 1.001;  // of worth: what leaving a device out must bring
+
+// A smaller pool, and what its devices are called in the whole one.
+struct Pool {
+  Cluster cluster;
+  std::vector<DeviceName> removed;  // by their names at the time, in this order
+};
+
+// The last device of each kind on each node.
+std::vector<DeviceName> one_of_each(const Cluster& cluster) {
+  std::vector<DeviceName> devices = cluster.devices();
+  std::reverse(devices.begin(), devices.end());
+  std::set<std::pair<std::string, std::string>> seen;
+  std::erase_if(devices, [&](const DeviceName& device) {
+    return !seen.emplace(device.node, cluster.kind_of(device).name).second;
+  });
+  return devices;
+}
+
+Plan renamed(Plan plan, const std::vector<DeviceName>& removed) {
+  for (auto gone = removed.rbegin(); gone != removed.rend(); ++gone) {
+    for (PlanVirtualWorker& worker : plan.virtual_workers) {
+      for (PlanStage& stage : worker.stages) {
+        for (DeviceName& device : stage.devices) {
+          if (device.node == gone->node && device.index >= gone->index) ++device.index;
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+}  // namespace
+
+Cluster without_device(const Cluster& cluster, const DeviceName& device) {
+  Cluster less = cluster;
+  Node& node = at(less.nodes, less.find_node(device.node)->value);
+  node.kinds.erase(node.kinds.begin() + device.index);
+  return less;
+}
+
+void leave_out_what_costs(const PlanRequest& request, SearchResult& result,
+                          const std::function<SearchResult(const PlanRequest& less)>& search) {
+  Pool pool{request.cluster, {}};
+  const double with_all = result.worth;
+  PlanRequest less = request;
+  for (bool better = true; better && pool.cluster.devices().size() > 1;) {
+    better = false;
+    Pool best = pool;
+    for (const DeviceName& device : one_of_each(pool.cluster)) {
+      less.cluster = without_device(pool.cluster, device);
+      try {
+        const SearchResult found = search(less);
+        result.simulations += found.simulations;
+        result.actions += found.actions;
+        if (found.worth <= result.worth * kPays) continue;
+        best = pool;
+        best.cluster = less.cluster;
+        best.removed.push_back(device);
+        result.worth = found.worth;
+        result.plan = renamed(found.plan, best.removed);
+        result.left_out = found.left_out;
+        better = true;
+      } catch (const UserError&) {
+        continue;  // nothing fits what is left
+      }
+    }
+    pool = std::move(best);
+  }
+  if (pool.removed.empty()) return;
+  // What the smaller pool's search left idle keeps its change; names are those of the whole pool.
+  std::set<DeviceName> idle;
+  for (const DeviceName& device : request.cluster.devices()) idle.insert(device);
+  for (const PlanVirtualWorker& worker : result.plan.virtual_workers) {
+    for (const PlanStage& stage : worker.stages) {
+      for (const DeviceName& device : stage.devices) idle.erase(device);
+    }
+  }
+  result.left_out.clear();
+  for (const DeviceName& device : idle) {
+    result.left_out.push_back({device, with_all / result.worth - 1});
+  }
+  note_inputs(request, result.plan);
+  std::vector<std::string> names;
+  for (const DeviceName& device : pool.removed) {
+    names.push_back(request.cluster.kind_of(device).name + " of " + device.node);
+  }
+  result.considered.insert(result.considered.begin(),
+                           {"search without " + join(names, ", "), describe(result.plan),
+                            result.plan.predicted->throughput, "", result.worth});
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "partitioner/planners/search.h"
+
+namespace hetpipe {
+
+// A pool without one of its devices.
+Cluster without_device(const Cluster& cluster, const DeviceName& device);
+
+// Searches the pool without one device of each kind and node, and where a plan is worth more there,
+// takes it over and goes on from it: what a plan does without, it is not slowed down by. The
+// result's plan, worth, work and devices left out change.
+void leave_out_what_costs(const PlanRequest& request, SearchResult& result,
+                          const std::function<SearchResult(const PlanRequest& less)>& search);
+
+}  // namespace hetpipe

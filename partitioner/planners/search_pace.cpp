@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_pace.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/index.h"
+#include "partitioner/plan/placement.h"
+#include "partitioner/planners/limits.h"
+#include "partitioner/planners/search_compositions.h"
+#include "partitioner/profile/tied.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::size_t kTriedDepths = 6;
+constexpr int kEachDepth = 16;  // of minibatches in flight; beyond, fewer of them
+
+// Seconds per minibatch of a virtual worker's stages.
+struct Pace {
+  double bottleneck = 0;
+  double sum = 0;
+};
+
+// Of each virtual worker; those that are alike in everything that counts once.
+std::vector<Pace> paces_of(const SearchSpace& space, const Plan& plan) {
+  const PlanRequest& request = space.row().request;
+  std::vector<Pace> paces;
+  std::map<std::string, Pace> known;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    std::vector<DeviceName> devices;
+    std::string key;
+    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
+      devices.push_back(stage.devices.front());
+      key += std::to_string(stage.end_layer) + request.cluster.kind_of(devices.back()).name + ',';
+    }
+    key += worker_key(request.cluster, devices);
+    const auto [at, is_new] = known.emplace(std::move(key), Pace{});
+    if (is_new) {
+      const Partition part = evaluate_plan(request.cluster, request.profile, plan,
+                                           VirtualWorkerId{static_cast<int>(vw)});
+      at->second.bottleneck = part.bottleneck;
+      for (const PartCost& cost : part.costs) at->second.sum += cost.total();
+    }
+    paces.push_back(at->second);
+  }
+  return paces;
+}
+
+double seconds_at(const SearchSpace& space, const Pace& pace, int depth) {
+  if (space.chooses_in_flight()) return std::max(pace.bottleneck, pace.sum / depth);
+  return (pace.sum + (depth - 1) * pace.bottleneck) / depth;
+}
+
+// Seconds that a synchronisation takes: the parameters of every virtual worker to the servers
+// through the nodes' interfaces, or around a ring.
+double sync_seconds(const SearchSpace& space, const Plan& plan) {
+  const PlanRequest& request = space.row().request;
+  const std::vector<std::int64_t> bytes = own_parameter_bytes(request.profile);
+  const double bandwidth = std::max(request.cluster.inter_node.bandwidth, 1e-300);
+  if (!plan.server) {
+    double all = 0;
+    for (const std::int64_t of_layer : bytes) all += static_cast<double>(of_layer);
+    const auto workers = static_cast<double>(plan.virtual_workers.size());
+    return 2 * (workers - 1) / workers * all / bandwidth;
+  }
+  const std::vector<int> shard_of = shard_of_layers(plan, bytes);
+  std::map<std::string_view, double> out, in;  // by node
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (const PlanStage& stage : worker.stages) {
+      const std::string& here = stage.devices.front().node;
+      for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+        const int shard = at(shard_of, l);
+        if (shard < 0 || at(plan.server->nodes, shard) == here) continue;
+        out[here] += static_cast<double>(at(bytes, l));
+        in[at(plan.server->nodes, shard)] += static_cast<double>(at(bytes, l));
+      }
+    }
+  }
+  double most = 0;
+  for (const auto& [node, sum] : out) most = std::max(most, sum);
+  for (const auto& [node, sum] : in) most = std::max(most, sum);
+  return most / bandwidth;
+}
+
+double throughput_at(const SearchSpace& space, const std::vector<Pace>& paces, double sync,
+                     const Plan& plan) {
+  double pipe = 0, passage = 0;
+  const int depth = space.chooses_in_flight() ? plan.in_flight : plan.micro_batches;
+  for (const Pace& pace : paces) {
+    pipe = std::max(pipe, seconds_at(space, pace, depth));
+    passage = std::max(passage, pace.sum);
+  }
+  double seconds = pipe + sync;
+  if (plan.server) {
+    // From a wave's last minibatch, by its push and its pull, to that of the wave D + 1 later.
+    const auto wave = static_cast<double>(plan.wave_length());
+    const double gate = (passage + 2 * sync) / (wave * (plan.server->clock_distance + 1));
+    // The newest is known, and asked for, at the gate alone.
+    const double pull = plan.server->pulls_newest() ? sync / wave : 0;
+    seconds = std::max({pipe + pull, sync / wave, gate});
+  }
+  return static_cast<double>(plan.virtual_workers.size()) * space.minibatch() / seconds;
+}
+
+std::size_t most_stages(const Allocation& composition) {
+  std::size_t stages = 1;
+  for (const auto& devices : composition) stages = std::max(stages, devices.size());
+  return stages;
+}
+
+}  // namespace
+
+double estimated_throughput(const SearchSpace& space, const Plan& plan) {
+  return throughput_at(space, paces_of(space, plan), sync_seconds(space, plan), plan);
+}
+
+std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& composition) {
+  const PlanRequest& request = space.row().request;
+  std::vector<DepthChoice> choices;
+  Knobs knobs = space.first_knobs(static_cast<int>(most_stages(composition)));
+  int& depth = SearchSpace::depth_of(space, knobs);
+  std::optional<Plan> plan;
+  std::vector<Pace> paces;
+  std::vector<std::pair<Plan, Knobs>> served;  // by other servers
+  std::vector<double> sync;
+  for (const int d : space.depths(kMostInFlight)) {
+    depth = d;
+    // How many are in flight changes no part's time.
+    if (!plan || !space.chooses_in_flight()) {
+      plan = space.plan(composition, knobs);
+      if (!plan) {
+        if (space.chooses_in_flight()) return choices;
+        continue;
+      }
+      paces = paces_of(space, *plan);
+      served.clear();
+      sync.clear();
+      for (const Knobs& servers : space.with_servers(knobs)) {
+        served.emplace_back(space.with_knobs(*plan, servers), servers);
+        sync.push_back(sync_seconds(space, served.back().first));
+      }
+    }
+    if (d > kEachDepth && d % (d / kEachDepth) != 0) continue;
+    for (std::size_t i = 0; i < served.size(); ++i) {
+      auto& [by, with] = served[i];
+      by.in_flight = with.in_flight = knobs.in_flight;
+      choices.push_back({with, request.worth(by, throughput_at(space, paces, sync[i], by))});
+    }
+  }
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const auto& a, const auto& b) { return a.worth > b.worth; });
+  return choices;
+}
+
+std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
+                                    const Allocation& composition,
+                                    const std::vector<DepthChoice>& choices) {
+  int too_deep = kMostInFlight + 1;  // more in flight needs more memory
+  std::size_t tried = 0;
+  for (DepthChoice choice : choices) {
+    if (space.chooses_in_flight() && choice.knobs.in_flight >= too_deep) continue;
+    if (++tried > kTriedDepths) break;
+    const auto plan = space.plan(composition, choice.knobs);
+    if (plan && scores.fits(*plan)) return plan;
+    too_deep = choice.knobs.in_flight;
+  }
+  if (!space.chooses_in_flight() || choices.empty()) return std::nullopt;
+  Knobs least = choices.front().knobs;
+  least.in_flight = space.depths(1).front();
+  auto plan = space.plan(composition, least);
+  return plan && scores.fits(*plan) ? plan : std::nullopt;
+}
+
+std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
+                              const Allocation& composition) {
+  return first_that_fits(space, scores, composition, depth_choices(space, composition));
+}
+
+}  // namespace hetpipe

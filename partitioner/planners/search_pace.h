@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "partitioner/planners/search_score.h"
+#include "partitioner/planners/search_space.h"
+
+// How fast plans of unreplicated stages are by their part times and the bytes of synchronisation
+// alone: for choosing the depth, and for ranking what may be worth a simulation.
+namespace hetpipe {
+
+// Samples/s.
+double estimated_throughput(const SearchSpace& space, const Plan& plan);
+
+// A depth for a composition, and the worth that part times promise there.
+struct DepthChoice {
+  Knobs knobs;
+  double worth = 0;
+};
+// Best first; whether each fits is not asked. Empty where the virtual workers cannot be cut.
+std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& composition);
+
+// The plan of the first of these that fits; nothing where none of the first few does.
+std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
+                                    const Allocation& composition,
+                                    const std::vector<DepthChoice>& choices);
+
+// Both.
+std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
+                              const Allocation& composition);
+
+}  // namespace hetpipe

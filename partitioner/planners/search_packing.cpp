@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_packing.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/index.h"
+#include "partitioner/cost/footprints.h"
+#include "partitioner/cost/pipeline_bound.h"
+#include "partitioner/planners/limits.h"
+#include "partitioner/planners/partition.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::size_t kMostPairs = 1'500'000;  // of a multiset and one within it
+constexpr std::size_t kMostSteps = 20'000'000;
+constexpr int kMostCuts = 40;               // between layers
+constexpr int kLeastCuts = 10;              // where many multisets leave no time for more
+constexpr std::array kDepths{1, 2, 4, 64};  // minibatches in flight, at which rates are compared
+constexpr int kMostNumbers = 24;            // of virtual workers
+
+// Devices of one kind on one node; or, where there are too many of these, of one kind.
+struct DeviceClass {
+  int kind = 0;
+  std::vector<DeviceName> devices;
+};
+
+std::vector<DeviceClass> classes_of(const Cluster& cluster, bool by_node) {
+  std::map<std::pair<std::string, int>, DeviceClass> classes;
+  for (const DeviceName& device : cluster.devices()) {
+    const int kind = static_cast<int>(&cluster.kind_of(device) - cluster.kinds.data());
+    DeviceClass& of = classes[{by_node ? device.node : std::string(), kind}];
+    of.kind = kind;
+    of.devices.push_back(device);
+  }
+  std::vector<DeviceClass> result;
+  for (auto& [key, one] : classes) result.push_back(std::move(one));
+  return result;
+}
+
+std::size_t pairs_of(const std::vector<DeviceClass>& classes) {
+  double pairs = 1;
+  for (const DeviceClass& of : classes) {
+    const auto n = static_cast<double>(of.devices.size());
+    pairs *= (n + 1) * (n + 2) / 2;
+  }
+  return pairs < 1e9 ? static_cast<std::size_t>(pairs) : std::size_t{1'000'000'000};
+}
+
+// Ends of layers at which stages may end: of runs of equal computing the one where least crosses.
+// The first is 0, the last the number of layers.
+std::vector<int> likely_cuts(const std::vector<double>& seconds,
+                             const std::vector<double>& crossing, int most) {
+  const int layers = static_cast<int>(seconds.size());
+  std::vector<int> cuts{0};
+  double total = 0, sum = 0;
+  for (const double s : seconds) total += s;
+  int best = -1, run = 0;
+  for (int l = 0; l + 1 < layers; ++l) {
+    sum += at(seconds, l);
+    const int here = total > 0 ? std::min(most - 1, static_cast<int>(sum / total * most)) : 0;
+    if (here != run && best >= 0) {
+      cuts.push_back(best);
+      best = -1;
+    }
+    run = here;
+    if (best < 0 || at(crossing, l + 1) < at(crossing, best)) best = l + 1;
+  }
+  if (best >= 0) cuts.push_back(best);
+  cuts.push_back(layers);
+  return cuts;
+}
+
+struct Stage {
+  double bottleneck = kInfinity;  // of the stages from here on, the first without its activations
+  double first = 0;               // of the first stage, likewise
+  double sum = 0;                 // of all of them
+};
+
+}  // namespace
+
+struct Packing::Tables {
+  std::vector<DeviceClass> classes;
+  std::vector<std::size_t> place;  // [class]: what one device of it adds to a multiset's number
+  std::size_t sets = 1;
+  std::vector<std::vector<int>> count;             // [multiset][class]
+  std::vector<std::vector<std::uint32_t>> within;  // [multiset]: those it contains, itself too
+  std::vector<double> bottleneck, sum;  // [multiset] of a virtual worker of exactly these devices
+
+  void number() {
+    for (const DeviceClass& of : classes) {
+      place.push_back(sets);
+      sets *= of.devices.size() + 1;
+    }
+    count.resize(sets);
+    within.resize(sets);
+    for (std::size_t u = 0; u < sets; ++u) {
+      std::size_t rest = u;
+      for (const DeviceClass& of : classes) {
+        count[u].push_back(static_cast<int>(rest % (of.devices.size() + 1)));
+        rest /= of.devices.size() + 1;
+      }
+      add_within(u, 0, 0);
+    }
+  }
+
+  void add_within(std::size_t u, std::size_t of_class, std::size_t so_far) {
+    if (of_class == classes.size()) {
+      if (so_far > 0) within[u].push_back(static_cast<std::uint32_t>(so_far));
+      return;
+    }
+    for (int n = 0; n <= count[u][of_class]; ++n) {
+      add_within(u, of_class + 1, so_far + static_cast<std::size_t>(n) * place[of_class]);
+    }
+  }
+
+  int devices_of(std::size_t u) const {
+    int sum_of = 0;
+    for (const int n : count[u]) sum_of += n;
+    return sum_of;
+  }
+
+  void cut(const PlanRequest& request, int minibatch, int micro_batches);
+  double rate(std::size_t u, int depth) const {
+    return std::min(1 / bottleneck[u], depth / sum[u]);
+  }
+};
+
+// F, from the multisets of one device up.
+void Packing::Tables::cut(const PlanRequest& request, int minibatch, int micro_batches) {
+  const int samples = minibatch / micro_batches;
+  PartitionRequest part;
+  part.devices = request.cluster.devices();
+  part.minibatch = samples;
+  part.optimizer = optimizer_of(request);
+  part.server = false;
+  const PipelineBound need(pipeline_shape(part), StageId{0});
+  const auto model_cuts = std::make_shared<const ModelCuts>(request.profile);
+  const int layers = static_cast<int>(request.profile.layers.size());
+
+  std::vector<LayerCosts> costs;
+  std::vector<Footprints> footprints;
+  for (const DeviceClass& of : classes) {
+    costs.push_back(costs_on(request.profile, at(request.cluster.kinds, of.kind), samples));
+    footprints.emplace_back(request.profile, model_cuts, costs.back(), samples, 1);
+  }
+  std::vector<double> seconds(static_cast<std::size_t>(layers), 0.0);
+  std::vector<double> crossing(static_cast<std::size_t>(layers) + 1, 0.0);
+  for (int l = 0; l < layers; ++l) {
+    at(seconds, l) = at(costs[0].forward, l) + at(costs[0].backward, l);
+    for (const int from : at(model_cuts->crossing, l + 1)) {
+      at(crossing, l + 1) += static_cast<double>(at(costs[0].output_bytes, from));
+    }
+  }
+  const std::size_t each = classes.size() * classes.size() * sets;
+  int most = kMostCuts;
+  while (most > kLeastCuts && each * static_cast<std::size_t>(most * most / 2) > kMostSteps) --most;
+  const std::vector<int> ends = likely_cuts(seconds, crossing, most);
+  const std::size_t last = ends.size() - 1;
+
+  // [class][i][j]: a stage of the layers between two cuts, or none where it does not fit.
+  std::vector<std::vector<std::vector<double>>> alone(classes.size());
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    std::vector<double> running{0};
+    for (int l = 0; l < layers; ++l) {
+      running.push_back(running.back() + at(costs[c].forward, l) + at(costs[c].backward, l));
+    }
+    const std::int64_t memory = at(request.cluster.kinds, classes[c].kind).for_plans();
+    alone[c].assign(last, std::vector<double>(last + 1, kInfinity));
+    for (std::size_t i = 0; i < last; ++i) {
+      for (std::size_t j = i + 1; j <= last; ++j) {
+        const auto received = static_cast<std::int64_t>(at(crossing, ends[i]));
+        const auto sent = static_cast<std::int64_t>(at(crossing, ends[j]));
+        if (need.bytes(footprints[c], ends[i], ends[j], received, sent) > memory) break;
+        alone[c][i][j] = micro_batches * (at(running, ends[j]) - at(running, ends[i]));
+      }
+    }
+  }
+  std::vector<std::vector<Link>> links(classes.size());
+  for (std::size_t a = 0; a < classes.size(); ++a) {
+    for (std::size_t b = 0; b < classes.size(); ++b) {
+      const DeviceName& from = classes[a].devices.front();
+      const DeviceName& to = classes[b].devices.back();
+      links[a].push_back(from == to ? Link{1, 0, false} : request.cluster.link(from, to));
+    }
+  }
+
+  bottleneck.assign(sets, kInfinity);
+  sum.assign(sets, kInfinity);
+  std::vector<std::vector<Stage>> best(sets);  // [multiset][cut * classes + class]
+  for (std::size_t u = 1; u < sets; ++u) {
+    best[u].resize(last * classes.size());
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      if (count[u][c] == 0) continue;
+      const std::size_t rest = u - place[c];
+      for (std::size_t i = 0; i < last; ++i) {
+        Stage& here = best[u][i * classes.size() + c];
+        if (rest == 0) {
+          const double s = alone[c][i][last];
+          here = {s, s, s};
+          continue;
+        }
+        for (std::size_t j = i + 1; j < last; ++j) {
+          const double s = alone[c][i][j];
+          if (s >= here.bottleneck) break;  // also where memory ends
+          for (std::size_t next = 0; next < classes.size(); ++next) {
+            if (count[rest][next] == 0) continue;
+            const Stage& behind = best[rest][j * classes.size() + next];
+            if (behind.bottleneck >= here.bottleneck) continue;
+            const double message =
+                micro_batches * links[c][next].transfer_seconds(at(crossing, ends[j]));
+            const double first = s + message;
+            const double all = std::max({first, behind.bottleneck, behind.first + message});
+            if (all < here.bottleneck) here = {all, first, behind.sum + first + message};
+          }
+        }
+      }
+      const Stage& whole = best[u][c];
+      if (whole.bottleneck < bottleneck[u]) {
+        bottleneck[u] = whole.bottleneck;
+        sum[u] = whole.sum;
+      }
+    }
+  }
+}
+
+Packing::Packing(const PlanRequest& request, int minibatch, int micro_batches) {
+  auto tables = std::make_unique<Tables>();
+  tables->classes = classes_of(request.cluster, true);
+  if (pairs_of(tables->classes) > kMostPairs) {
+    tables->classes = classes_of(request.cluster, false);
+  }
+  if (pairs_of(tables->classes) > kMostPairs) return;
+  tables->number();
+  tables->cut(request, minibatch, micro_batches);
+  tables_ = std::move(tables);
+}
+
+Packing::~Packing() = default;
+Packing::Packing(Packing&&) noexcept = default;
+
+bool Packing::empty() const { return tables_ == nullptr; }
+
+std::vector<Allocation> Packing::compositions(std::optional<int> virtual_workers,
+                                              int max_stages) const {
+  std::vector<Allocation> result;
+  if (empty()) return result;
+  const Tables& t = *tables_;
+  const std::size_t pool = t.sets - 1;
+  const int most = virtual_workers.value_or(std::min(t.devices_of(pool), kMostNumbers));
+  std::set<std::vector<std::size_t>> seen;
+  std::vector<bool> allowed(t.sets);
+  for (std::size_t u = 0; u < t.sets; ++u) allowed[u] = t.devices_of(u) <= max_stages;
+  for (const int depth : kDepths) {
+    std::vector<double> before(t.sets, kInfinity);  // h(n - 1, .)
+    std::vector<std::vector<std::uint32_t>> taken;  // [n - 1][multiset]: W
+    for (int n = 1; n <= most; ++n) {
+      std::vector<double> slowest(t.sets, 0.0);
+      taken.emplace_back(t.sets, 0);
+      for (std::size_t u = 1; u < t.sets; ++u) {
+        for (const std::uint32_t w : t.within[u]) {
+          if (!allowed[w]) continue;
+          const double rate = std::min(t.rate(w, depth), before[u - w]);
+          if (rate <= slowest[u]) continue;
+          slowest[u] = rate;
+          taken.back()[u] = w;
+        }
+      }
+      before = std::move(slowest);
+      if (before[pool] <= 0) break;
+      if (virtual_workers && n != *virtual_workers) continue;
+      std::vector<std::size_t> workers;
+      std::size_t left = pool;
+      for (int k = n; k > 0; --k) {
+        const std::uint32_t w = at(taken, k - 1)[left];
+        workers.push_back(w);
+        left -= w;
+      }
+      std::sort(workers.begin(), workers.end());
+      if (!seen.insert(workers).second) continue;
+      std::vector<std::size_t> next(t.classes.size(), 0);  // free device of each class
+      Allocation allocation;
+      for (const std::size_t w : workers) {
+        allocation.emplace_back();
+        for (std::size_t c = 0; c < t.classes.size(); ++c) {
+          for (int k = 0; k < t.count[w][c]; ++k) {
+            allocation.back().push_back(t.classes[c].devices[next[c]++]);
+          }
+        }
+      }
+      result.push_back(std::move(allocation));
+    }
+  }
+  return result;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "partitioner/planners/allocation.h"
+#include "partitioner/planners/planner.h"
+
+// Which devices form which virtual workers so that the slowest of them is fastest, with any devices
+// left out: two dynamic programs over the multisets of a pool's devices, where devices of one kind
+// on one node are alike.
+//
+//   F(i, U, c)   the least bottleneck of the layers from cut i on, one stage on each device of U, a
+//                device of class c first; a stage takes its computing and what it receives, as in
+//                partition.h. Cuts are a few, where little crosses; every stage fits its device's
+//                memory with one minibatch in flight.
+//   h(n, U)      = max over W of U of min(rate(W), h(n - 1, U \ W)): the slowest of n virtual
+//                workers that are formed of U, where rate(W) = min(1 / bottleneck, Nm / sum of
+//                stages).
+//
+// More devices never make h smaller, which is why a search that starts from these compositions does
+// not miss what it would find in a smaller pool.
+namespace hetpipe {
+
+class Packing {
+ public:
+  // Of minibatches of so many samples, each in so many micro-batches. Pools of too many different
+  // multisets (hundreds of devices of several kinds) have no tables.
+  Packing(const PlanRequest& request, int minibatch, int micro_batches);
+  ~Packing();
+  Packing(Packing&&) noexcept;
+
+  bool empty() const;  // without tables
+
+  // Compositions of the pool, for each number of virtual workers (of `virtual_workers` alone where
+  // given) the best ones for some numbers of minibatches in flight; virtual workers have at most
+  // `max_stages` devices.
+  std::vector<Allocation> compositions(std::optional<int> virtual_workers, int max_stages) const;
+
+ private:
+  struct Tables;
+  std::unique_ptr<Tables> tables_;
+};
+
+}  // namespace hetpipe

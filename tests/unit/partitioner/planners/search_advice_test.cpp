@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan of the search follows its own advice: no pool with a device less, no single step, no other
+// planner and no single system gives a plan that is worth more than 1 % more.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/cluster/catalogue.h"
+#include "partitioner/planners/search.h"
+#include "partitioner/planners/search_leave_out.h"
+#include "partitioner/planners/search_score.h"
+#include "partitioner/planners/search_space.h"
+#include "partitioner/profile/estimate.h"
+#include "partitioner/simulator/simulate.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kBetter = 1.01;
+
+int integer(std::mt19937& random, int low, int high) {
+  return std::uniform_int_distribution<int>(low, high)(random);
+}
+
+// One to four machines with one or two kinds of GPUs of the catalogue, one to three of each.
+Cluster random_pool(std::mt19937& random) {
+  static const std::vector<std::string> kKinds{"rtx-3090", "rtx-2080-ti", "gtx-1080-ti", "a100",
+                                               "t4",       "v100",        "rtx-2060",    "a40"};
+  Cluster cluster;
+  const int nodes = integer(random, 1, 4);
+  for (int n = 0; n < nodes; ++n) {
+    Node node{"n" + std::to_string(n), {}};
+    const int groups = integer(random, 1, 2);
+    for (int g = 0; g < groups; ++g) {
+      const DeviceKind kind = *try_catalogue_kind(kKinds[static_cast<std::size_t>(
+          integer(random, 0, static_cast<int>(kKinds.size()) - 1))]);
+      int index = 0;
+      while (index < static_cast<int>(cluster.kinds.size()) &&
+             cluster.kinds[static_cast<std::size_t>(index)].name != kind.name) {
+        ++index;
+      }
+      if (index == static_cast<int>(cluster.kinds.size())) cluster.kinds.push_back(kind);
+      const int count = integer(random, 1, 3);
+      node.kinds.insert(node.kinds.end(), static_cast<std::size_t>(count), index);
+    }
+    cluster.nodes.push_back(std::move(node));
+  }
+  static const double kBandwidths[]{0.125e9, 1.25e9, 3e9, 12e9};
+  cluster.intra_node = {12e9, 10e-6, false};
+  cluster.inter_node = {kBandwidths[integer(random, 0, 3)], 50e-6, false};
+  return cluster;
+}
+
+// Ten to thirty layers, of a convolutional network's shape (activations shrink, parameters grow) or
+// of a transformer's, of which devices' times are estimated.
+Profile random_model(std::mt19937& random) {
+  const int layers = integer(random, 10, 30);
+  const bool shrinks = integer(random, 0, 1) == 0;
+  const double flops = 1e9 * integer(random, 1, 20);  // of a sample, in all layers
+  const double output = 1e6 * integer(random, 1, 8);  // of the first layer
+  const double parameters = 1e6 * integer(random, 10, 400);
+  Profile profile;
+  profile.model = "random";
+  for (int l = 0; l < layers; ++l) {
+    ProfileLayer layer;
+    layer.name = "layer" + std::to_string(l);
+    if (l > 0) layer.inputs = {l - 1};
+    const double along = static_cast<double>(l) / layers;
+    layer.forward_flops = flops / layers * integer(random, 5, 15) / 10;
+    layer.output_bytes = std::floor(shrinks ? output * std::pow(0.02, along) : output / 4);
+    layer.stash_bytes = 2 * layer.output_bytes;
+    layer.parameter_bytes =
+        static_cast<std::int64_t>(parameters * (shrinks ? 2 * along / layers : 1.0 / layers)) / 4 *
+        4;
+    if (l == 0) layer.input_bytes = 600'000;
+    profile.layers.push_back(layer);
+  }
+  return profile;
+}
+
+PlanRequest random_request(std::mt19937& random) {
+  PlanRequest request;
+  request.cluster = random_pool(random);
+  request.profile = with_estimates(random_model(random), request.cluster, Precision::fp32);
+  request.minibatch = 32;
+  request.objective =
+      integer(random, 0, 1) == 0 ? PlanObjective::throughput : PlanObjective::time_to_accuracy;
+  request.search = {SystemChoice::any, {0, 1, 4}, {"default", "local"}};
+  return request;
+}
+
+std::string described(const PlanRequest& request) {
+  std::string text = request.weighs_lateness() ? "time to accuracy, " : "throughput, ";
+  for (const Node& node : request.cluster.nodes) {
+    text += node.name + " [ ";
+    for (const int kind : node.kinds) {
+      text += request.cluster.kinds[static_cast<std::size_t>(kind)].name + " ";
+    }
+    text += "] ";
+  }
+  return text + format("%.3g GB/s", request.cluster.inter_node.bandwidth / 1e9);
+}
+
+// How often something else was worth more.
+struct Tally {
+  int asked = 0;
+  int better = 0;
+};
+
+void compare(const PlanRequest& request, const SearchResult& found, const Plan& other,
+             const std::string& what, Tally& tally) {
+  ++tally.asked;
+  const double worth = request.worth(other, other.predicted->throughput);
+  if (worth <= kBetter * found.worth) return;
+  ++tally.better;
+  ADD_FAILURE() << described(request) << ": " << what << " is worth " << worth << " ("
+                << describe(other) << "), the search's " << found.worth << " ("
+                << describe(found.plan) << ")";
+}
+
+void without_one(const PlanRequest& request, const SearchResult& found, Tally& tally) {
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const DeviceName& device : request.cluster.devices()) {
+    const std::string& kind = request.cluster.kind_of(device).name;
+    if (!seen.emplace(device.node, kind).second) continue;
+    PlanRequest less = request;
+    less.cluster = without_device(request.cluster, device);
+    if (less.cluster.devices().empty()) continue;
+    try {
+      compare(request, found, plan_search(less), "without " + to_string(device) + " " + kind,
+              tally);
+    } catch (const UserError&) {  // nothing fits what is left
+    }
+  }
+}
+
+// One layer across any cut of any virtual worker.
+void one_step(const PlanRequest& request, const SearchResult& found, Tally& tally) {
+  for (std::size_t vw = 0; vw < found.plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k + 1 < found.plan.virtual_workers[vw].stages.size(); ++k) {
+      for (const int by : {1, -1}) {
+        Plan plan = found.plan;
+        auto& stages = plan.virtual_workers[vw].stages;
+        stages[k].end_layer += by;
+        stages[k + 1].first_layer += by;
+        if (stages[k].end_layer <= stages[k].first_layer ||
+            stages[k + 1].end_layer <= stages[k + 1].first_layer) {
+          continue;
+        }
+        PlanScores scores(request.cluster, request.profile);
+        const auto throughput = scores.throughput(plan);
+        if (!throughput) continue;
+        plan.predicted->throughput = *throughput;
+        compare(request, found, plan, format("a layer across cut %zu of worker %zu", k, vw), tally);
+      }
+    }
+  }
+}
+
+void other_planners(const PlanRequest& request, const SearchResult& found, Tally& tally) {
+  const auto ask = [&](PlanRequest other, const std::string& what) {
+    try {
+      compare(request, found, make_plan(other), what, tally);
+    } catch (const UserError&) {  // it refuses this pool
+    }
+  };
+  PlanRequest one = request;
+  one.search = {};
+  for (const char* policy : {"np", "ed", "hd"}) {
+    one.policy = policy;
+    ask(one, std::string("--policy ") + policy);
+  }
+  one.policy.reset();
+  for (const char* system : {"dapple", "pipedream", "pipedream-2bw", "data-parallel", "ssp"}) {
+    one.system = system;
+    ask(one, std::string("--system ") + system);
+  }
+  for (const char* system : {"hetpipe", "spectrain", "xpipe", "gpipe", "zero-bubble"}) {
+    one = request;
+    one.search.systems = SystemChoice::requested;
+    one.system = system;
+    one.policy = "search";
+    ask(one, std::string("--policy search --system ") + system);
+  }
+}
+
+void expect_nothing_better(int first, int pools) {
+  Tally removals, steps, planners;
+  for (int i = first; i < first + pools; ++i) {
+    std::mt19937 random(static_cast<unsigned>(i));
+    const PlanRequest request = random_request(random);
+    std::optional<SearchResult> found;
+    try {
+      found = search_plans(request);
+    } catch (const UserError&) {
+      continue;  // the model fits nowhere
+    }
+    without_one(request, *found, removals);
+    one_step(request, *found, steps);
+    other_planners(request, *found, planners);
+  }
+  std::printf("better: %d of %d removals, %d of %d steps, %d of %d planners\n", removals.better,
+              removals.asked, steps.better, steps.asked, planners.better, planners.asked);
+  EXPECT_GT(removals.asked, pools);
+  EXPECT_GT(planners.asked, 4 * pools);
+}
+
+TEST(SearchAdvice, NothingIsBetterInAFewPools) { expect_nothing_better(1, 6); }
+
+TEST(SearchAdvice, CampaignOf500Pools) { expect_nothing_better(1000, 500); }
+
+}  // namespace
+}  // namespace hetpipe
