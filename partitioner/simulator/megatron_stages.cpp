@@ -2,10 +2,12 @@
 #include "partitioner/simulator/megatron_stages.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 
 #include "base/index.h"
+#include "partitioner/cost/megatron_ledger.h"
 #include "partitioner/simulator/network.h"
 
 namespace hetpipe {
@@ -32,16 +34,39 @@ std::vector<Tie> ties(const Profile& profile) {
   return found;
 }
 
-// Whether a layer from `first` on reads layer `l`.
-bool is_read_from(const Profile& profile, int l, int first) {
-  for (auto at = profile.layers.begin() + first; at != profile.layers.end(); ++at) {
-    if (std::find(at->inputs.begin(), at->inputs.end(), l) != at->inputs.end()) return true;
+// Of each layer the last one that reads it; -1 where none does.
+std::vector<int> last_readers(const Profile& profile) {
+  std::vector<int> last(profile.layers.size(), -1);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    for (const int input : profile.layers[l].inputs) {
+      last[static_cast<std::size_t>(input)] = static_cast<int>(l);
+    }
   }
-  return false;
+  return last;
 }
 
-MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& profile, int vw,
-                       int k) {
+// The part of a parameter's four bytes that its gradient has where it is all-reduced: in fp16
+// training DeepSpeed reduces fp16 (communication_data_type), in bf16 the fp32 gradients that its
+// optimizer for bf16 adds up.
+double gradient_share(const Plan& plan, const Profile& profile, const DeviceKind& kind) {
+  return megatron_precision(plan, profile, kind) == Precision::fp16 ? 0.5 : 1;
+}
+
+// The parameters of a stage's layers; what two of them share counts once.
+double parameter_bytes(const Profile& profile, const PlanStage& stage) {
+  double bytes = 0;
+  std::set<std::string> held;
+  for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+    const ProfileLayer& layer = at(profile.layers, l);
+    const bool again = !layer.shares.empty() && held.contains(layer.shares);
+    if (!again) bytes += static_cast<double>(layer.parameter_bytes);
+    held.insert(layer.name);
+  }
+  return bytes;
+}
+
+MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                       const std::vector<int>& last_reader, int vw, int k) {
   const PlanStage& here = at(at(plan.virtual_workers, vw).stages, k);
   const DeviceKind& kind = cluster.kind_of(here.devices.front());
   const LayerCosts costs =
@@ -54,13 +79,17 @@ MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& 
   for (int l = here.first_layer; l < here.end_layer; ++l) {
     stage.forward += at(costs.forward, l);
     stage.backward += at(costs.backward, l);
-    if (!costs.update.empty()) stage.update = std::max(stage.update, at(costs.update, l));
-    stage.parameter_bytes +=
-        static_cast<double>(kind.gpus) * static_cast<double>(at(profile.layers, l).parameter_bytes);
+    if (!costs.update_is_step) stage.update += at(costs.update, l);
   }
+  if (costs.update_is_step) {
+    stage.update = std::accumulate(costs.update.begin(), costs.update.end(), 0.0);
+  }
+  if (here.recompute) stage.backward += stage.forward;
+  stage.gradient_bytes =
+      kind.gpus * parameter_bytes(profile, here) * gradient_share(plan, profile, kind);
   // Everything that later stages read goes through the next one.
   for (int l = 0; l < here.end_layer; ++l) {
-    if (is_read_from(profile, l, here.end_layer)) {
+    if (at(last_reader, l) >= here.end_layer) {
       stage.output_bytes += static_cast<double>(at(costs.output_bytes, l));
     }
   }
@@ -72,15 +101,18 @@ MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& 
 std::vector<MegatronStage> megatron_stages(const Plan& plan, const Cluster& cluster,
                                            const Profile& profile) {
   std::vector<MegatronStage> stages;
+  const std::vector<int> last_reader = last_readers(profile);
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
-      stages.push_back(stage_of(plan, cluster, profile, static_cast<int>(vw), static_cast<int>(k)));
+      stages.push_back(
+          stage_of(plan, cluster, profile, last_reader, static_cast<int>(vw), static_cast<int>(k)));
     }
   }
   return stages;
 }
 
-std::vector<TiedStages> tied_stages(const Plan& plan, const Profile& profile) {
+std::vector<TiedStages> tied_stages(const Plan& plan, const Cluster& cluster,
+                                    const Profile& profile) {
   const auto& stages = plan.virtual_workers.front().stages;
   const auto stage_of = [&](int layer) {
     int k = 0;
@@ -94,7 +126,8 @@ std::vector<TiedStages> tied_stages(const Plan& plan, const Profile& profile) {
     if (a == b) continue;
     const auto bytes = static_cast<double>(std::min(at(profile.layers, tie.owner).parameter_bytes,
                                                     at(profile.layers, tie.user).parameter_bytes));
-    if (bytes > 0) tied.push_back({a, b, bytes});
+    const DeviceKind& kind = cluster.kind_of(at(stages, a).devices.front());
+    if (bytes > 0) tied.push_back({a, b, bytes * gradient_share(plan, profile, kind)});
   }
   return tied;
 }
@@ -110,7 +143,7 @@ double gradient_bytes_between_nodes(std::span<const MegatronStage> stages,
     for (std::size_t vw = 0; vw < replicas; ++vw) {
       const MegatronStage& stage = stages[vw * depth + k];
       nodes.insert(stage.device.node);
-      largest = std::max(largest, stage.parameter_bytes);
+      largest = std::max(largest, stage.gradient_bytes);
     }
     if (nodes.size() < 2) continue;
     bytes += static_cast<double>(nodes.size()) * ring_share(replicas) * largest;
