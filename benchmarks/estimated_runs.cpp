@@ -50,7 +50,7 @@ std::string text(const EstimateConstants& constants) {
 
 void print_left_out(const Runs& runs) {
   const std::vector<double> latencies = steps(50e-6, 5e-6, 9);
-  const std::vector<double> efficiencies = steps(0.66, 0.04, 7);
+  const std::vector<double> efficiencies = steps(0.65, 0.05, 6);
   const std::vector<Candidate> all = candidates(runs, latencies, efficiencies);
   std::puts("\n### Launch latency and tensor efficiency\n");
   const Candidate& best = fitted(runs, all);

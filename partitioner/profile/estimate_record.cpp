@@ -12,7 +12,7 @@ const EstimateRecord& record_of(const Measurement& estimate, std::string_view ru
 }
 
 std::string to_string(const EstimateRecord& record) {
-  return format("expected error %.0f %%, the mean of %d %s; the worst %.0f %%", 100 * record.mean,
+  return format("expected error %.3g %%, the mean of %d %s; the worst %.3g %%", 100 * record.mean,
                 record.compared, std::string(record.of).c_str(), 100 * record.worst);
 }
 

@@ -23,7 +23,7 @@ inline constexpr EstimateRecord kRelativeRecord{0.43, 0.73, 4, "groups of GPUs"}
 // From flops and bytes, one forward and backward: convolutional networks on a V100.
 inline constexpr EstimateRecord kAbsoluteRecord{0.48, 1.11, 3, "convolutional networks"};
 // From flops and bytes under megatron-deepspeed, whole iterations: GPTs on A100s.
-inline constexpr EstimateRecord kMegatronRecord{0.07, 0.26, 40, "iterations of GPTs on A100s"};
+inline constexpr EstimateRecord kMegatronRecord{0.065, 0.26, 40, "iterations of GPTs on A100s"};
 
 // Of an estimated measurement that a plan of `runtime` stands on.
 const EstimateRecord& record_of(const Measurement& estimate, std::string_view runtime);

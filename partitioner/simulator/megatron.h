@@ -28,7 +28,9 @@
 // * The all-reduces of tensor parallelism are inside measured layer times, and estimates add them
 //   (group_all_reduce_bytes).
 // * A stage that recomputes runs its forward pass again before each backward pass, with these
-//   all-reduces.
+//   all-reduces. Where the profile says which layers share a weight, as a GPT's embedding and
+//   output layer do, only what lies between them: this runtime checkpoints the transformer layers
+//   alone.
 namespace hetpipe {
 
 // The instructions of stage `stage`: F, B, sends (S) and receives (V) of one minibatch. The work is

@@ -19,7 +19,7 @@ struct Tie {
   int user = 0;
 };
 
-std::vector<Tie> ties(const Profile& profile) {
+std::vector<Tie> stated_ties(const Profile& profile) {
   std::vector<Tie> found;
   for (std::size_t user = 0; user < profile.layers.size(); ++user) {
     for (std::size_t owner = 0; owner < profile.layers.size(); ++owner) {
@@ -29,9 +29,27 @@ std::vector<Tie> ties(const Profile& profile) {
       }
     }
   }
+  return found;
+}
+
+std::vector<Tie> ties(const Profile& profile) {
+  std::vector<Tie> found = stated_ties(profile);
   const int last = static_cast<int>(profile.layers.size()) - 1;
   if (found.empty() && last > 0) found.push_back({0, last});
   return found;
+}
+
+// The layers [first, end) that recomputing runs again: all, but where the profile says which layers
+// share a weight, those between them. They are a GPT's embedding and output layer, and this runtime
+// checkpoints the transformer layers alone.
+struct Checkpointed {
+  int first = 0;
+  int end = 0;
+};
+Checkpointed checkpointed(const Profile& profile) {
+  const std::vector<Tie> found = stated_ties(profile);
+  if (found.empty()) return {0, static_cast<int>(profile.layers.size())};
+  return {found.back().owner + 1, found.back().user};
 }
 
 // Of each layer the last one that reads it; -1 where none does.
@@ -66,7 +84,8 @@ double parameter_bytes(const Profile& profile, const PlanStage& stage) {
 }
 
 MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                       const std::vector<int>& last_reader, int vw, int k) {
+                       const Checkpointed& checkpoints, const std::vector<int>& last_reader, int vw,
+                       int k) {
   const PlanStage& here = at(at(plan.virtual_workers, vw).stages, k);
   const DeviceKind& kind = cluster.kind_of(here.devices.front());
   const LayerCosts costs =
@@ -80,11 +99,13 @@ MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& 
     stage.forward += at(costs.forward, l);
     stage.backward += at(costs.backward, l);
     if (!costs.update_is_step) stage.update += at(costs.update, l);
+    if (here.recompute && checkpoints.first <= l && l < checkpoints.end) {
+      stage.backward += at(costs.forward, l);
+    }
   }
   if (costs.update_is_step) {
     stage.update = std::accumulate(costs.update.begin(), costs.update.end(), 0.0);
   }
-  if (here.recompute) stage.backward += stage.forward;
   stage.gradient_bytes =
       kind.gpus * parameter_bytes(profile, here) * gradient_share(plan, profile, kind);
   // Everything that later stages read goes through the next one.
@@ -101,11 +122,12 @@ MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& 
 std::vector<MegatronStage> megatron_stages(const Plan& plan, const Cluster& cluster,
                                            const Profile& profile) {
   std::vector<MegatronStage> stages;
+  const Checkpointed checkpoints = checkpointed(profile);
   const std::vector<int> last_reader = last_readers(profile);
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
-      stages.push_back(
-          stage_of(plan, cluster, profile, last_reader, static_cast<int>(vw), static_cast<int>(k)));
+      stages.push_back(stage_of(plan, cluster, profile, checkpoints, last_reader,
+                                static_cast<int>(vw), static_cast<int>(k)));
     }
   }
   return stages;

@@ -18,7 +18,7 @@ struct MegatronStage {
   DeviceName device;
   int gpus = 1;
   double forward = 0;   // s, of one micro-batch
-  double backward = 0;  // with the forward pass that it repeats, where the stage recomputes
+  double backward = 0;  // with the forward passes that it repeats, where the stage recomputes
   double update = 0;
   double gradient_bytes = 0;  // of all GPUs of the device, as they are all-reduced
   double output_bytes = 0;    // to the next stage, of one micro-batch

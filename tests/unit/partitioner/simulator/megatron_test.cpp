@@ -222,6 +222,19 @@ TEST(Megatron, EveryStagePaysTheWholeStep) {
   EXPECT_NEAR(costs.update[1], 0.125, 1e-12);
 }
 
+// Embedding and output layer, which share a weight, are not checkpointed.
+TEST(Megatron, RecomputeLeavesOutEmbeddingAndOutputLayer) {
+  Case c(5, 1, 1);
+  for (PlanStage& stage : c.plan.virtual_workers[0].stages) stage.recompute = true;
+  for (const SimulatedStage& stage : c.play().stages) EXPECT_NEAR(stage.busy_seconds, 4, 1e-12);
+  c.profile.layers[3].shares = c.profile.layers[1].name;
+  const Simulation simulation = c.play();
+  for (const int k : {0, 1, 3, 4}) {
+    EXPECT_NEAR(simulation.stages[static_cast<std::size_t>(k)].busy_seconds, 3, 1e-12) << k;
+  }
+  EXPECT_NEAR(simulation.stages[2].busy_seconds, 4, 1e-12);
+}
+
 // B of a stage that recomputes runs F again: 2 + 1 s instead of 2.
 TEST(Megatron, RecomputeRunsForwardAgain) {
   Case c(2, 1, 2);
