@@ -145,6 +145,15 @@ run_prediction_error() { # PREDICTION_DATA: another data set
   "$build/bin/bench_prediction_error" $smallest "$raw" "$(sized "${PREDICTION_DATA:-fashion-mnist}" "$work/data")"
 }
 
+run_estimated_runs() {
+  local runs=${ESTIMATED_RUNS:-../shared/data/measured/vtrain/calibration.csv}
+  if [ ! -f "$runs" ]; then
+    $(sized die skip) "no measured runs at $runs. Name their table: ESTIMATED_RUNS=FILE."
+  fi
+  build_targets bench_estimated_runs
+  "$build/bin/bench_estimated_runs" $smallest "$raw" "$runs"
+}
+
 run_measured_runs() {
   local runs=${MEASURED_RUNS:-../shared/data/measured/sailor}
   if [ ! -f "$runs/measured.csv" ]; then

@@ -99,10 +99,11 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster, 
                                     : plan != nullptr
                                         ? plan->precision
                                         : measured_precisions(loaded.profile, cluster);
-  Profile profile =
-      with_estimates(std::move(loaded.profile), cluster, precision, [&](const DeviceKind& kind) {
-        return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
-      });
+  const auto place = [&](const DeviceKind& kind) {
+    return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
+  };
+  Profile profile = with_estimates(std::move(loaded.profile), cluster, precision, place,
+                                   plan != nullptr ? plan->runtime : "");
   if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
   return profile;
 }

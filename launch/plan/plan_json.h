@@ -17,7 +17,9 @@ namespace hetpipe {
 
 class Json;
 
-// What was not measured: an array of device, how ("estimated", "extrapolated"), what (as text).
+// What was not measured: an array of device, how ("estimated", "extrapolated"), what (as text) and,
+// of estimates, expected_error: mean and worst |relative error| of how many that were compared with
+// measurements (partitioner/profile/estimate_record.h).
 Json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
 
 // The plan as one JSON document, with the keys of the plan file (docs/files.md), `predicted`

@@ -109,6 +109,7 @@ DeviceKind kind_from(const CatalogueEntry& entry, const std::string& name) {
   kind.peak_flops_tf32 = entry.tf32_tflops * kTera;
   kind.peak_flops_fp16 = entry.fp16_tflops * kTera;
   kind.fp32_efficiency = fp32_efficiency_of(entry.compute_capability);
+  kind.tensor_efficiency = tensor_efficiency_of(entry.compute_capability);
   kind.memory_bandwidth = entry.gigabytes_per_second * kGiga;
   return kind;
 }
@@ -117,6 +118,10 @@ std::optional<DeviceKind> try_catalogue_kind(const std::string& name) {
   const CatalogueEntry* entry = find_in_catalogue(name);
   if (entry == nullptr) return std::nullopt;
   return kind_from(*entry, name);
+}
+
+double tensor_efficiency_of(double compute_capability) {
+  return compute_capability == 8.0 ? kA100TensorEfficiency : kUsualTensorEfficiency;
 }
 
 double fp32_efficiency_of(double compute_capability) {

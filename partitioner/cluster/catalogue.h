@@ -46,6 +46,11 @@ std::vector<std::string> catalogue_names();  // without aliases
 DeviceKind kind_from(const CatalogueEntry& entry, const std::string& name);
 std::optional<DeviceKind> try_catalogue_kind(const std::string& name);
 
+// The share of tensor cores' peaks that large products reach: for the GA100 (A100, A30; compute
+// capability 8.0) fitted to measured training iterations (docs/measured.md), elsewhere the usual.
+inline constexpr double kA100TensorEfficiency = 0.8;
+double tensor_efficiency_of(double compute_capability);
+
 // The share of the fp32 peak that large matrix products reach. Where a second fp32 path is shared
 // with integers (GA10x, AD10x, GB20x) published products reach 0.5 to 0.7 of it, elsewhere 0.8 to
 // 0.9 (docs/devices-and-profiles.md).

@@ -39,6 +39,17 @@ struct Emulation {
 // default.
 inline constexpr double kUsualFp32Efficiency = 0.85;
 
+// The share of the peak of tensor cores that large products reach, by default: published
+// measurements lie between 0.5 and 0.82 (A100, B200, V100, GA102).
+inline constexpr double kUsualTensorEfficiency = 0.7;
+
+// The share of the stated memory bandwidth that streaming kernels reach, by default.
+inline constexpr double kUsualMemoryEfficiency = 0.8;
+
+// Bytes/s at which the GPUs of a group gather what each has received a part of, where a cluster
+// file does not say. Assumed, not measured: docs/measured.md.
+inline constexpr double kAssumedGatherBandwidth = 12e9;
+
 // The share of a device's memory that plans may take, by default: a ledger
 // (cost/memory.h) is right within a few hundredths.
 inline constexpr double kUsualPlanShare = 0.95;
@@ -55,7 +66,12 @@ struct DeviceKind {
   double memory_bandwidth = 0;
   int gpus = 1;  // a tensor-parallel group acting as one device
   std::optional<Emulation> emulate;
-  std::int64_t for_plans() const;  // bytes
+  std::string catalogue = {};  // the catalogue's entry that it is made of; empty: that of its name
+  std::optional<double> launch_latency = {};  // s that an operation takes at least; nothing: as the
+                                              // runtime (profile/roofline.h)
+  double tensor_efficiency = kUsualTensorEfficiency;  // of peak_flops_tf32 and peak_flops_fp16
+  double memory_efficiency = kUsualMemoryEfficiency;  // of memory_bandwidth
+  std::int64_t for_plans() const;                     // bytes
   bool operator==(const DeviceKind&) const = default;
 };
 
@@ -72,7 +88,13 @@ struct Link {
   double bandwidth = 0;  // per direction
   double latency = 0;
   bool emulate = false;  // messages are held back until the modelled time has passed
+  // Of intra_node alone: at which the GPUs of a group gather the parts of what they received (under
+  // runtime megatron-deepspeed); 0: not given, kAssumedGatherBandwidth.
+  double gather_bandwidth = 0;
   double transfer_seconds(double bytes) const { return latency + bytes / bandwidth; }
+  double gather() const {  // bytes/s
+    return gather_bandwidth > 0 ? gather_bandwidth : kAssumedGatherBandwidth;
+  }
   bool operator==(const Link&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/cluster/device_file.h"
 #include "partitioner/cluster/device_type.h"
 #include "partitioner/file_kind.h"
 #include "partitioner/toml_file.h"
@@ -18,12 +19,8 @@ using Need = TomlReader::Need;
 
 constexpr std::size_t kMostNodes = 65536;
 constexpr std::size_t kMostDevices = 1 << 20;
-constexpr Range kMemory{1, 1e15};  // a petabyte
-constexpr Range kRate{1, 1e17};    // bytes/s, flop/s
+constexpr Range kRate{1, 1e17};  // bytes/s
 constexpr Range kLatency{0, 60};
-constexpr Range kShare{0.01, 1};
-constexpr Range kGpus{1, 1024};
-constexpr Range kSlowdown{1e-3, 1e6};
 
 class ClusterFile {
  public:
@@ -49,36 +46,13 @@ class ClusterFile {
                           name + "].");
         continue;
       }
-      TomlReader reader(value, "[device." + name + "]", file_, problems_);
       if (const DeviceKind* other = find_kind(name)) {
-        reader.problem(value.line, "[device." + name + "] is [device." + other->name +
-                                       "] again (capitals, blanks, - and _ make no other device "
-                                       "type). Remove one.");
+        problems_.add(file_ + ":" + std::to_string(value.line),
+                      "[device." + name + "] is [device." + other->name +
+                          "] again (capitals, blanks, - and _ make no other device type). "
+                          "Remove one.");
       }
-      // What the file leaves out is taken from the catalogue, where that knows the name.
-      const auto known = try_catalogue_kind(name);
-      DeviceKind kind = known.value_or(DeviceKind{});
-      kind.name = name;
-      kind.plan_share = reader.real("plan_share", kShare).value_or(kUsualPlanShare);
-      kind.memory = reader.integer("memory", kMemory).value_or(kind.memory);
-      if (!known && !reader.has("memory")) {
-        reader.problem(value.line, without_memory(name));
-      }
-      kind.peak_flops = reader.real("peak_flops", kRate).value_or(kind.peak_flops);
-      kind.peak_flops_tf32 = reader.real("peak_flops_tf32", kRate).value_or(kind.peak_flops_tf32);
-      kind.peak_flops_fp16 = reader.real("peak_flops_fp16", kRate).value_or(kind.peak_flops_fp16);
-      kind.fp32_efficiency = reader.real("fp32_efficiency", kShare).value_or(kind.fp32_efficiency);
-      kind.memory_bandwidth =
-          reader.rate("memory_bandwidth", kRate).value_or(kind.memory_bandwidth);
-      kind.gpus = static_cast<int>(reader.integer("gpus", kGpus).value_or(1));
-      if (const TomlValue* emulate = reader.table("emulate")) {
-        TomlReader inner(*emulate, "[device." + name + "] emulate", file_, problems_);
-        kind.emulate = Emulation{inner.real("slowdown", kSlowdown, Need::required).value_or(1),
-                                 inner.string("of").value_or(kEmulatingDevice)};
-        inner.done();
-      }
-      reader.done();
-      cluster_.kinds.push_back(std::move(kind));
+      cluster_.kinds.push_back(read_device(value, name, file_, problems_));
     }
   }
 
@@ -156,16 +130,13 @@ class ClusterFile {
            "catalogue of GPUs)";
   }
 
-  std::string without_memory(const std::string& name) const {
-    const std::string near = nearest(name, catalogue_names());
-    return "[device." + name +
-           "]: memory is missing (required for a type that is not in the catalogue of GPUs" +
-           (near.empty() ? "" : "; did you mean '" + near + "'?") + "). Add it, in bytes.";
-  }
-
-  Link read_link(const TomlValue& value, const std::string& name) {
+  enum class Inside { no, yes };
+  Link read_link(const TomlValue& value, const std::string& name, Inside a_node = Inside::no) {
     TomlReader reader(value, name, file_, problems_);
     Link link;
+    if (a_node == Inside::yes) {
+      link.gather_bandwidth = reader.rate("gather_bandwidth", kRate).value_or(0);
+    }
     link.bandwidth = reader.rate("bandwidth", kRate, Need::required).value_or(0);
     link.latency = reader.real("latency", kLatency).value_or(0);
     link.emulate = reader.boolean("emulate").value_or(false);
@@ -181,7 +152,7 @@ class ClusterFile {
     const TomlValue* intra = links.table("intra_node");
     const TomlValue* inter = links.table("inter_node");
     if (intra != nullptr) {
-      cluster_.intra_node = read_link(*intra, "[link.intra_node]");
+      cluster_.intra_node = read_link(*intra, "[link.intra_node]", Inside::yes);
     } else if (!links.has("intra_node")) {
       top.problem(none.line,
                   "[link.intra_node] is missing (it connects a node's devices and its "

@@ -63,8 +63,11 @@ std::vector<UnmeasuredTimes> unmeasured_times(const Plan& plan, const Cluster& c
     const auto measured = measurements_for(profile, kind);
     if (used == batches.end() || measured.empty()) continue;
     if (!measured.front()->estimate.empty()) {
-      result.push_back({kind.name, TimeOrigin::estimated,
-                        kind.name + ": estimated " + measured.front()->estimate});
+      const EstimateRecord& record = record_of(*measured.front(), plan.runtime);
+      result.push_back(
+          {kind.name, TimeOrigin::estimated,
+           kind.name + ": estimated " + measured.front()->estimate + " (" + to_string(record) + ")",
+           record});
       continue;
     }
     const std::string text = extrapolation(kind, used->second, measured);

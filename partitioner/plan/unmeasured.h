@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/profile/estimate_record.h"
 #include "partitioner/profile/profile.h"
 
 // Which of a plan's times were not measured, so that a prediction states what it is based on.
@@ -21,7 +23,9 @@ std::string_view to_string(TimeOrigin origin);
 struct UnmeasuredTimes {
   std::string kind;
   TimeOrigin origin = TimeOrigin::estimated;
-  std::string text;  // "rtx-2060: estimated from v100's measurement by roofline"
+  std::string
+      text;  // "rtx-2060: estimated from v100's measurement by roofline (expected error ...)"
+  std::optional<EstimateRecord> record = {};  // of an estimate: how far such ones were off
 };
 
 // One for each device type that the plan uses and whose times are not measured, or lie between

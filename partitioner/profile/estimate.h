@@ -3,27 +3,17 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/precision.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/profile/profile.h"
+#include "partitioner/profile/roofline.h"
 
-// Estimated times of layers on device types without measurements, by the roofline model
-// (Williams, Waterman, Patterson 2009): a layer takes as long as its arithmetic at the device's
-// peak or its memory traffic at the device's bandwidth, whichever is longer.
-// docs/devices-and-profiles.md has the equations and how far they were off where it could be
-// checked.
+// Estimated times of layers on device types without measurements, by the roofline model with a
+// floor for launches (roofline.h). docs/devices-and-profiles.md has the equations and how far they
+// were off where it could be checked.
 namespace hetpipe {
-
-// Whether activations, and the elements of products, take two bytes each.
-constexpr bool two_bytes(Precision precision) {
-  return precision == Precision::bf16 || precision == Precision::fp16;
-}
-
-// Sustained rates of a device, a group of GPUs taken together: what is used of its peaks. bf16 runs
-// at the rate of fp16.
-double sustained_flops(const DeviceKind& kind, Precision precision);  // 0: peak not given
-double sustained_bandwidth(const DeviceKind& kind);                   // 0: not given
 
 // Where a device type is declared, "lab.toml:7", for messages about it.
 using KindPlace = std::function<std::string(const DeviceKind& kind)>;
@@ -37,8 +27,9 @@ PrecisionChoice measured_precisions(const Profile& profile, const Cluster& clust
 // (relative roofline); where nothing was measured, from the layers' flops and bytes (absolute
 // roofline). Emulated kinds get none: they run at the speed of "cpu". UserError with every kind for
 // which there is neither, where `place` says. A kind whose precision is left open (auto) has the
-// one it was measured in, or the one of its highest peak.
+// one it was measured in, or the one of its highest peak. `runtime`: a plan's, whose launches take
+// their usual time where a kind does not say (usual_launch_latency).
 Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionChoice& precision,
-                       const KindPlace& place = {});
+                       const KindPlace& place = {}, std::string_view runtime = {});
 
 }  // namespace hetpipe

@@ -29,7 +29,8 @@ void check_totals(const GraphLines& graph, GraphProblems& problems) {
   if (std::all_of(graph.nodes.begin(), graph.nodes.end(),
                   [](const GraphNode& node) { return node.forward == 0 && node.backward == 0; })) {
     problems.of_file(
-        "no node takes any time (a network without cost cannot be partitioned). Measure it again.");
+        "no node takes any time (a network without cost cannot be partitioned; nodes called Input "
+        "load data, which takes none on a device). Measure it again.");
   }
 }
 
@@ -70,6 +71,34 @@ std::string type_of(std::string_view description) {
     if (c < ' ' || c > '~') c = '?';
   }
   return type;
+}
+
+// PipeDream's profiler calls what feeds the network "Input" or, where several do, "Input0",
+// "Input1". Its time is that of reading and decoding samples.
+bool is_input(const GraphNode& node) {
+  const std::string type = type_of(node.description);
+  constexpr std::string_view kInput = "Input";
+  return type.starts_with(kInput) &&
+         type.find_first_not_of("0123456789", kInput.size()) == std::string::npos;
+}
+
+// Which runs on no GPU: such nodes take no time. Returns what to say about it.
+std::string leave_out_loading(GraphLines& graph, const std::string& file) {
+  double seconds = 0;
+  double all = 0;
+  std::vector<std::string> names;
+  for (GraphNode& node : graph.nodes) {
+    const double takes = node.forward + node.backward;
+    all += takes;
+    if (takes == 0 || !is_input(node)) continue;
+    seconds += takes;
+    names.push_back("node" + std::to_string(node.number));
+    node.forward = node.backward = 0;
+  }
+  if (names.empty()) return "";
+  return format("%s: %s of loading data (%s, 'Input'), %.0f %% of all times, left out",
+                file.c_str(), format_seconds(seconds).c_str(), join(names, ", ").c_str(),
+                100 * seconds / all);
 }
 
 // Layers and one measurement, without the latter's device and batch.
@@ -125,16 +154,21 @@ GraphTxt parse_graph_txt(std::string_view text, const std::string& file,
   const GraphOrder sorted = topological_order(graph, problems);
   problems.throw_if_any();
   check_connected(graph, problems);
+  const std::string loading = leave_out_loading(graph, file);
   check_totals(graph, problems);
   if (!origin.device) {
     problems.of_file(
         "the file does not say what it was measured on (graph.txt has no place for it). "
         "Name the device type as the cluster file does: --profile-device v100.");
   }
-  Batch batch = batch_of(graph, file, origin.batch, problems);
+  const Batch batch = batch_of(graph, file, origin.batch, problems);
   problems.throw_if_any();
 
-  GraphTxt result{profile_of(graph, sorted), std::move(batch.note)};
+  std::vector<std::string> notes;
+  for (const std::string& note : {batch.note, loading}) {
+    if (!note.empty()) notes.push_back(note);
+  }
+  GraphTxt result{profile_of(graph, sorted), join(notes, "\n")};
   result.profile.model = graph_model_of(file);
   result.profile.measurements.front().device = *origin.device;
   result.profile.measurements.front().batch = batch.samples;

@@ -19,13 +19,16 @@ bool looks_like_graph_txt(std::string_view text);
 
 struct GraphTxt {
   Profile profile;
-  std::string note;  // how the batch was derived when it was not given; else empty
+  // How the batch was derived when it was not given, and what was left out of the times; a line
+  // each, usually none.
+  std::string note;
 };
 
 // The graph as it stands: nodes in topological order (of those that could come next the one with
 // the smallest number, which is the order of execution), branches as layers with several inputs.
 // Unread nodes other than the last are outputs (auxiliary heads); only unread "__getitem__", which
-// carry no time, are left out, as by PipeDream's optimizer. stash_bytes are output_bytes: the
+// carry no time, are left out, as by PipeDream's optimizer. Nodes called Input hold the time of
+// loading data, which runs on no GPU: they stay, without time. stash_bytes are output_bytes: the
 // format has nothing else, and PipeDream's memory model takes them so. A layer is named by its node
 // and its type ("node3 Conv2d"). UserError with all of the file's problems: unreadable lines,
 // negative or absurd numbers, nodes and edges that stand twice, edges of unknown nodes, cycles,

@@ -70,6 +70,20 @@ const std::vector<double>& update_of(const Measurement& m, Updates updates) {
   return damped ? m.damped_update : orthogonal ? m.orthogonal_update : m.update;
 }
 
+// A whole step's time, divided among the layers by their parameters; of layers without any, alike.
+std::vector<double> shares_of_step(const Profile& profile, double step) {
+  double all = 0;
+  for (const ProfileLayer& layer : profile.layers) {
+    all += static_cast<double>(layer.parameter_bytes);
+  }
+  std::vector<double> seconds;
+  for (const ProfileLayer& layer : profile.layers) {
+    seconds.push_back(all > 0 ? step * static_cast<double>(layer.parameter_bytes) / all
+                              : step / static_cast<double>(profile.layers.size()));
+  }
+  return seconds;
+}
+
 std::vector<std::int64_t> scratch_of(const Profile& profile, Updates updates, bool narrow) {
   std::vector<std::int64_t> bytes;
   for (const ProfileLayer& layer : profile.layers) {
@@ -82,6 +96,18 @@ std::vector<std::int64_t> scratch_of(const Profile& profile, Updates updates, bo
 }
 
 }  // namespace
+
+bool update_is_step(const Profile& profile, const Measurement& measurement) {
+  const std::vector<double>& update = measurement.update;
+  if (update.empty()) return false;
+  if (measurement.update_is_step) return *measurement.update_is_step;
+  const auto differ = [](const auto& values, const auto& of) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const auto& value) { return of(value) != of(values.front()); });
+  };
+  return update.front() > 0 && !differ(update, [](double seconds) { return seconds; }) &&
+         differ(profile.layers, [](const ProfileLayer& layer) { return layer.parameter_bytes; });
+}
 
 std::vector<const Measurement*> measurements_for(const Profile& profile, const DeviceKind& kind) {
   auto measured = measured_on(profile, kind.name);
@@ -125,6 +151,11 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch, U
   costs.backward = at_batch(*low, *high, batch, &Measurement::backward, factor);
   costs.update = update_of(*low, updates);  // depends on the parameters alone, not on the batch
   costs.update.resize(profile.layers.size(), 0.0);
+  costs.update_is_step = update_is_step(profile, *low);
+  if (costs.update_is_step) {
+    costs.update =
+        shares_of_step(profile, *std::max_element(costs.update.begin(), costs.update.end()));
+  }
   for (double& seconds : costs.update) seconds *= factor;
   if (updates != Updates::plain) {
     const bool narrow = nearest->precision && two_bytes(*nearest->precision);

@@ -34,6 +34,10 @@ struct ProfileLayer {
   // does not keep it, though it is in the stash bytes.
   bool kept_for_readers = false;
   std::vector<MatrixSides> matrices{};  // of its parameters, its own that change
+  int operations = 1;  // that its forward pass launches; for estimates, as the next
+  // Per sample and pass, fp32: what the GPUs of a group all-reduce among themselves. In measured
+  // times it is included.
+  double group_all_reduce_bytes = 0;
   bool operator==(const ProfileLayer&) const = default;
 };
 
@@ -50,6 +54,8 @@ struct Measurement {
   // Updates whose changes of matrices are damped, or made orthogonal; may be empty.
   std::vector<double> damped_update{}, orthogonal_update{};
   std::optional<Precision> precision{};  // of a GPU; absent: the one that is planned for
+  // Whether each number of `update` is the time of the whole optimizer step; absent: see below.
+  std::optional<bool> update_is_step{};
   bool operator==(const Measurement&) const = default;
 };
 
@@ -67,6 +73,11 @@ struct ProfileOrigin {
   std::optional<std::string> device;  // the kind it was measured on
   std::optional<int> batch;           // samples per call; absent: from the file's name or layers
 };
+
+// Whether each layer's `update` is the time of the whole step, as the profiler of
+// Megatron-DeepSpeed records it. Where the measurement does not say: if all layers have one and the
+// same time though their parameters differ, which no times of layers do.
+bool update_is_step(const Profile& profile, const Measurement& measurement);
 
 struct LoadedProfile {
   Profile profile;
@@ -94,6 +105,7 @@ struct LayerCosts {
                                              // layers with parameters
   bool own_memory = false;                   // of the device: it is not the host's, as a CPU's is
   std::vector<std::int64_t> update_bytes{};  // scratch of the update; empty: none
+  bool update_is_step = false;  // update was divided among the layers: its sum was recorded
 };
 
 // What a kind's costs are scaled from, by batch: its own measurements, or those of Emulation::of
@@ -107,7 +119,8 @@ std::vector<const Measurement*> measurements_for(const Profile& profile, const D
 // and from falling as the batch grows: a fixed part below zero gives way to proportion, a falling
 // line to the nearest measurement's own time. With one measured batch, time is in proportion. Bytes
 // scale with the batch. Damped and orthogonal updates that were not measured take as long as plain
-// ones.
+// ones. An `update` that is the whole step (update_is_step) is divided among the layers in
+// proportion to their parameters.
 // UserError when nothing covers the kind, naming the command that measures it.
 LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch,
                     Updates updates = Updates::plain);

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "partitioner/cluster/device_type.h"
 #include "partitioner/file_kind.h"
@@ -10,7 +9,7 @@
 #include "partitioner/profile/profile.h"
 #include "partitioner/toml_file.h"
 
-// The profile file (docs/files.md), both ways.
+// Reading the profile file (docs/files.md).
 namespace hetpipe {
 namespace {
 
@@ -21,6 +20,7 @@ constexpr Range kFlops{0, 1e17};
 constexpr Range kSeconds{0, 1e5};
 constexpr Range kBatch{1, 1e7};
 constexpr Range kSides{1, 1e9};
+constexpr Range kOperations{1, 1e6};
 
 class ProfileFile {
  public:
@@ -35,6 +35,8 @@ class ProfileFile {
     std::vector<std::int64_t> parameters;
     for (const ProfileLayer& layer : profile_.layers) parameters.push_back(layer.parameter_bytes);
     check_total(root_.line, "parameter_bytes of all layers", parameters);
+    // Of all measurements that do not say it themselves.
+    update_is_step_ = top.boolean("update_is_step");
     const bool measured = top.has("measurement");
     const Need need = measured ? Need::required : Need::optional;  // given, it is not empty
     for (const TomlValue* measurement : top.tables("measurement", need)) {
@@ -88,6 +90,8 @@ class ProfileFile {
     layer.input_bytes = reader.real("input_bytes", kBytes).value_or(0);
     layer.output_bytes = reader.real("output_bytes", kBytes).value_or(0);
     layer.stash_bytes = reader.real("stash_bytes", kBytes).value_or(0);
+    layer.operations = static_cast<int>(reader.integer("operations", kOperations).value_or(1));
+    layer.group_all_reduce_bytes = reader.real("group_all_reduce_bytes", kBytes).value_or(0);
     layer.shares = reader.string("shares").value_or("");
     layer.output = reader.boolean("output").value_or(false);
     layer.kept_for_readers = reader.boolean("kept_for_readers").value_or(false);
@@ -180,6 +184,14 @@ class ProfileFile {
         sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
     m.stash_bytes =
         sized(reader, "stash_bytes", reader.integers("stash_bytes", kBytes, Need::required));
+    m.update_is_step = reader.boolean("update_is_step");
+    if (!m.update_is_step && !m.update.empty()) m.update_is_step = update_is_step_;
+    if (m.update_is_step && m.update.empty()) {
+      reader.problem(reader.line_of("update_is_step"),
+                     "[[measurement]]: update_is_step without update (it says what its numbers "
+                     "are). Add update, or leave it out.");
+    }
+    check_step(reader, m);
     m.estimate = reader.string("estimate").value_or("");
     read_precision(reader, m);
     reader.done();
@@ -200,6 +212,18 @@ class ProfileFile {
       }
     }
     profile_.measurements.push_back(std::move(m));
+  }
+
+  // One step has one time.
+  void check_step(TomlReader& reader, const Measurement& m) {
+    if (!m.update_is_step.value_or(false) || m.update.empty()) return;
+    const auto [least, most] = std::minmax_element(m.update.begin(), m.update.end());
+    if (*least == *most) return;
+    reader.problem(reader.line_of("update"),
+                   format("[[measurement]]: update has %g and %g, but update_is_step = true (then "
+                          "each of its numbers is the time of the whole step). Give every layer "
+                          "the step's time, or leave update_is_step out.",
+                          *least, *most));
   }
 
   void read_precision(TomlReader& reader, Measurement& m) {
@@ -251,16 +275,8 @@ class ProfileFile {
   Problems problems_;
   Profile profile_;
   std::vector<int> layer_lines_;
+  std::optional<bool> update_is_step_;
 };
-
-template <class T, class Print>
-std::string numbers(const std::vector<T>& values, Print print) {
-  std::vector<std::string> texts;
-  for (const T value : values) texts.push_back(print(value));
-  return "[" + join(texts, ", ") + "]";
-}
-
-std::string integer_text(std::int64_t value) { return std::to_string(value); }
 
 }  // namespace
 
@@ -292,64 +308,6 @@ LoadedProfile read_profile(const std::filesystem::path& path, const ProfileOrigi
 
 Profile load_profile(const std::filesystem::path& path, const ProfileOrigin& origin) {
   return read_profile(path, origin).profile;
-}
-
-std::string to_toml(const Profile& profile) {
-  std::string text = "format = 1\nmodel = " + toml_string(profile.model) + "\n";
-  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-    const ProfileLayer& layer = profile.layers[l];
-    text += "\n[[layer]]  # " + std::to_string(l) + "\nname = " + toml_string(layer.name) + "\n";
-    const std::vector<int> before =
-        l == 0 ? std::vector<int>{} : std::vector<int>{static_cast<int>(l) - 1};
-    if (layer.inputs != before) {
-      text += "inputs = " + numbers(layer.inputs, integer_text) + "\n";
-    }
-    text += "parameter_bytes = " + std::to_string(layer.parameter_bytes) + "\n";
-    if (layer.forward_flops > 0) text += "forward_flops = " + toml_real(layer.forward_flops) + "\n";
-    if (layer.backward_flops > 0) {
-      text += "backward_flops = " + toml_real(layer.backward_flops) + "\n";
-    }
-    if (layer.input_bytes > 0) text += "input_bytes = " + toml_real(layer.input_bytes) + "\n";
-    if (layer.output_bytes > 0) text += "output_bytes = " + toml_real(layer.output_bytes) + "\n";
-    if (layer.stash_bytes > 0) text += "stash_bytes = " + toml_real(layer.stash_bytes) + "\n";
-    if (layer.output) text += "output = true\n";
-    if (layer.kept_for_readers) text += "kept_for_readers = true\n";
-    if (!layer.matrices.empty()) {
-      std::vector<std::int64_t> sides;
-      for (const MatrixSides& matrix : layer.matrices) {
-        sides.insert(sides.end(), {matrix.rows, matrix.columns});
-      }
-      text += "matrices = " + numbers(sides, integer_text) + "\n";
-    }
-    if (!layer.shares.empty()) text += "shares = " + toml_string(layer.shares) + "\n";
-  }
-  for (const Measurement& m : profile.measurements) {
-    text += "\n[[measurement]]\ndevice = " + toml_string(m.device) + "\n";
-    if (!m.estimate.empty()) text += "estimate = " + toml_string(m.estimate) + "\n";
-    if (m.precision) text += "precision = " + toml_string(to_string(*m.precision)) + "\n";
-    text += "batch = " + std::to_string(m.batch) + "  # samples per call\n";
-    text += "forward = " + numbers(m.forward, toml_real) + "  # s per layer\n";
-    text += "backward = " + numbers(m.backward, toml_real) + "\n";
-    if (!m.update.empty()) text += "update = " + numbers(m.update, toml_real) + "\n";
-    if (!m.weight_gradient.empty()) {
-      text += "weight_gradient = " + numbers(m.weight_gradient, toml_real) + "\n";
-    }
-    if (!m.damped_update.empty()) {
-      text += "damped_update = " + numbers(m.damped_update, toml_real) + "\n";
-    }
-    if (!m.orthogonal_update.empty()) {
-      text += "orthogonal_update = " + numbers(m.orthogonal_update, toml_real) + "\n";
-    }
-    text += "output_bytes = " + numbers(m.output_bytes, integer_text) + "\n";
-    text += "stash_bytes = " + numbers(m.stash_bytes, integer_text) + "\n";
-  }
-  return text;
-}
-
-Json to_json(const Profile& profile) { return to_toml(profile); }
-
-void from_json(const Json& json, Profile& profile) {
-  profile = parse_profile(json.get<std::string>(), "the profile of another rank");
 }
 
 }  // namespace hetpipe

@@ -37,10 +37,6 @@ void check_runs(const Plan& plan) {
                "each replica is its own virtual worker there",
                "Write one virtual worker per replica.");
       }
-      if (stages[k].recompute) {
-        refuse(format("recompute in stage %zu of virtual worker %zu", k, vw),
-               "its time is not modelled", "Leave it out.");
-      }
     }
     if (!equal) {
       refuse(format("virtual worker %zu partitioned differently from virtual worker 0", vw),
@@ -113,6 +109,7 @@ Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Pro
   for (std::size_t process = 0; process < lowered.stages.size(); ++process) {
     add_row(result, lowered, times, process, request.keep_events);
     SimulatedStage& row = result.stages.back();
+    if (!request.ledgers) continue;
     row.memory = stage_ledger(plan, cluster, profile, VirtualWorkerId{row.virtual_worker},
                               StageId{row.stage})
                      .total();

@@ -14,16 +14,23 @@
 //   them also before the receiver waits.
 // * Where a device is a group of GPUs, each sends its part of the tensor, so a message crosses the
 //   network once. The pass that uses it first gathers the whole inside the node, (gpus - 1) / gpus
-//   of the bytes over the cluster's intra_node link.
+//   of the bytes at the gather_bandwidth of the cluster's intra_node link (Link::gather).
 // * After its last B a stage all-reduces tied weights with the other stage that holds them, in
-//   fp32, each GPU its own part; then comes a barrier over all ranks, then all stages all-reduce
-//   their gradients at once, in rings over the virtual workers; then the optimizer.
+//   fp32 (fp16 where that is the precision), each GPU its own part; then comes a barrier over all
+//   ranks, then all stages all-reduce their gradients at once, in rings over the virtual workers;
+//   then the optimizer.
 // * Weights are tied where the profile says so (`shares`); where it says nothing, the last layer
 //   uses the first one's, as this runtime's GPT does by default. What is shared is at
 //   most the smaller layer.
-// * A profile's `update` is the whole optimizer step, recorded with every layer (that is how this
-//   runtime's profiler writes it): a stage pays the largest, not the sum.
-// * The all-reduces of tensor parallelism are inside the profiled layer times.
+// * A stage's optimizer step is the sum of its layers' `update`; where the profile records one
+// whole
+//   step with every layer (update_is_step), as this runtime's profiler does, every stage pays it.
+// * The all-reduces of tensor parallelism are inside measured layer times, and estimates add them
+//   (group_all_reduce_bytes).
+// * A stage that recomputes runs its forward pass again before each backward pass, with these
+//   all-reduces. Where the profile says which layers share a weight, as a GPT's embedding and
+//   output layer do, only what lies between them: this runtime checkpoints the transformer layers
+//   alone.
 namespace hetpipe {
 
 // The instructions of stage `stage`: F, B, sends (S) and receives (V) of one minibatch. The work is
@@ -37,7 +44,7 @@ StageActions megatron_order(int stages, StageId stage, int micro_batches, Miniba
 
 // UserError where the plan is none that this runtime could run: another schedule than 1F1B with a
 // flush, parameter servers, several devices in a stage (its replicas are virtual workers), virtual
-// workers that are partitioned differently, recompute.
+// workers that are partitioned differently.
 Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Profile& profile,
                              const SimulationRequest& request = {},
                              const MegatronConstants& constants = {});

@@ -20,7 +20,7 @@ class MegatronLowering {
                    const MegatronConstants& constants)
       : plan_(plan), cluster_(cluster), network_(cluster, out_.job), constants_(constants) {
     out_.stages = megatron_stages(plan, cluster, profile);
-    tied_ = tied_stages(plan, profile);
+    tied_ = tied_stages(plan, cluster, profile);
     add_links();
   }
 
@@ -125,7 +125,7 @@ class MegatronLowering {
     for (std::size_t k = 0; k < depth(); ++k) {
       double bytes = 0;  // groups of different sizes: the largest sends most
       for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) {
-        bytes = std::max(bytes, stage(static_cast<int>(vw), k).parameter_bytes);
+        bytes = std::max(bytes, stage(static_cast<int>(vw), k).gradient_bytes);
       }
       rounds.gradients.push_back(gradient_rings_[k].add_round(out_.job, bytes));
     }
@@ -147,13 +147,7 @@ class MegatronLowering {
 
   // The whole tensor from the parts of the group's GPUs.
   double gather_seconds(const MegatronStage& stage, double bytes) const {
-    if (stage.gpus == 1) return 0;
-    if (!(cluster_.intra_node.bandwidth > 0)) {
-      throw UserError("", "the cluster has no link inside a node (the GPUs of " +
-                              to_string(stage.device) +
-                              " gather what they receive over it). Give it [link.intra_node].");
-    }
-    return bytes * (stage.gpus - 1) / stage.gpus / cluster_.intra_node.bandwidth;
+    return bytes * (stage.gpus - 1) / stage.gpus / cluster_.intra_node.gather();
   }
 
   void play(std::size_t process, Minibatch minibatch) {

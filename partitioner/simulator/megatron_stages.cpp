@@ -2,10 +2,12 @@
 #include "partitioner/simulator/megatron_stages.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 
 #include "base/index.h"
+#include "partitioner/cost/megatron_ledger.h"
 #include "partitioner/simulator/network.h"
 
 namespace hetpipe {
@@ -17,7 +19,7 @@ struct Tie {
   int user = 0;
 };
 
-std::vector<Tie> ties(const Profile& profile) {
+std::vector<Tie> stated_ties(const Profile& profile) {
   std::vector<Tie> found;
   for (std::size_t user = 0; user < profile.layers.size(); ++user) {
     for (std::size_t owner = 0; owner < profile.layers.size(); ++owner) {
@@ -27,20 +29,62 @@ std::vector<Tie> ties(const Profile& profile) {
       }
     }
   }
+  return found;
+}
+
+std::vector<Tie> ties(const Profile& profile) {
+  std::vector<Tie> found = stated_ties(profile);
   const int last = static_cast<int>(profile.layers.size()) - 1;
   if (found.empty() && last > 0) found.push_back({0, last});
   return found;
 }
 
-// Whether a layer from `first` on reads layer `l`.
-bool is_read_from(const Profile& profile, int l, int first) {
-  for (auto at = profile.layers.begin() + first; at != profile.layers.end(); ++at) {
-    if (std::find(at->inputs.begin(), at->inputs.end(), l) != at->inputs.end()) return true;
-  }
-  return false;
+// The layers [first, end) that recomputing runs again: all, but where the profile says which layers
+// share a weight, those between them. They are a GPT's embedding and output layer, and this runtime
+// checkpoints the transformer layers alone.
+struct Checkpointed {
+  int first = 0;
+  int end = 0;
+};
+Checkpointed checkpointed(const Profile& profile) {
+  const std::vector<Tie> found = stated_ties(profile);
+  if (found.empty()) return {0, static_cast<int>(profile.layers.size())};
+  return {found.back().owner + 1, found.back().user};
 }
 
-MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& profile, int vw,
+// Of each layer the last one that reads it; -1 where none does.
+std::vector<int> last_readers(const Profile& profile) {
+  std::vector<int> last(profile.layers.size(), -1);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    for (const int input : profile.layers[l].inputs) {
+      last[static_cast<std::size_t>(input)] = static_cast<int>(l);
+    }
+  }
+  return last;
+}
+
+// The part of a parameter's four bytes that its gradient has where it is all-reduced: in fp16
+// training DeepSpeed reduces fp16 (communication_data_type), in bf16 the fp32 gradients that its
+// optimizer for bf16 adds up.
+double gradient_share(const Plan& plan, const Profile& profile, const DeviceKind& kind) {
+  return megatron_precision(plan, profile, kind) == Precision::fp16 ? 0.5 : 1;
+}
+
+// The parameters of a stage's layers; what two of them share counts once.
+double parameter_bytes(const Profile& profile, const PlanStage& stage) {
+  double bytes = 0;
+  std::set<std::string> held;
+  for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+    const ProfileLayer& layer = at(profile.layers, l);
+    const bool again = !layer.shares.empty() && held.contains(layer.shares);
+    if (!again) bytes += static_cast<double>(layer.parameter_bytes);
+    held.insert(layer.name);
+  }
+  return bytes;
+}
+
+MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                       const Checkpointed& checkpoints, const std::vector<int>& last_reader, int vw,
                        int k) {
   const PlanStage& here = at(at(plan.virtual_workers, vw).stages, k);
   const DeviceKind& kind = cluster.kind_of(here.devices.front());
@@ -54,13 +98,19 @@ MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& 
   for (int l = here.first_layer; l < here.end_layer; ++l) {
     stage.forward += at(costs.forward, l);
     stage.backward += at(costs.backward, l);
-    if (!costs.update.empty()) stage.update = std::max(stage.update, at(costs.update, l));
-    stage.parameter_bytes +=
-        static_cast<double>(kind.gpus) * static_cast<double>(at(profile.layers, l).parameter_bytes);
+    if (!costs.update_is_step) stage.update += at(costs.update, l);
+    if (here.recompute && checkpoints.first <= l && l < checkpoints.end) {
+      stage.backward += at(costs.forward, l);
+    }
   }
+  if (costs.update_is_step) {
+    stage.update = std::accumulate(costs.update.begin(), costs.update.end(), 0.0);
+  }
+  stage.gradient_bytes =
+      kind.gpus * parameter_bytes(profile, here) * gradient_share(plan, profile, kind);
   // Everything that later stages read goes through the next one.
   for (int l = 0; l < here.end_layer; ++l) {
-    if (is_read_from(profile, l, here.end_layer)) {
+    if (at(last_reader, l) >= here.end_layer) {
       stage.output_bytes += static_cast<double>(at(costs.output_bytes, l));
     }
   }
@@ -72,15 +122,19 @@ MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& 
 std::vector<MegatronStage> megatron_stages(const Plan& plan, const Cluster& cluster,
                                            const Profile& profile) {
   std::vector<MegatronStage> stages;
+  const Checkpointed checkpoints = checkpointed(profile);
+  const std::vector<int> last_reader = last_readers(profile);
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
-      stages.push_back(stage_of(plan, cluster, profile, static_cast<int>(vw), static_cast<int>(k)));
+      stages.push_back(stage_of(plan, cluster, profile, checkpoints, last_reader,
+                                static_cast<int>(vw), static_cast<int>(k)));
     }
   }
   return stages;
 }
 
-std::vector<TiedStages> tied_stages(const Plan& plan, const Profile& profile) {
+std::vector<TiedStages> tied_stages(const Plan& plan, const Cluster& cluster,
+                                    const Profile& profile) {
   const auto& stages = plan.virtual_workers.front().stages;
   const auto stage_of = [&](int layer) {
     int k = 0;
@@ -94,7 +148,8 @@ std::vector<TiedStages> tied_stages(const Plan& plan, const Profile& profile) {
     if (a == b) continue;
     const auto bytes = static_cast<double>(std::min(at(profile.layers, tie.owner).parameter_bytes,
                                                     at(profile.layers, tie.user).parameter_bytes));
-    if (bytes > 0) tied.push_back({a, b, bytes});
+    const DeviceKind& kind = cluster.kind_of(at(stages, a).devices.front());
+    if (bytes > 0) tied.push_back({a, b, bytes * gradient_share(plan, profile, kind)});
   }
   return tied;
 }
@@ -110,7 +165,7 @@ double gradient_bytes_between_nodes(std::span<const MegatronStage> stages,
     for (std::size_t vw = 0; vw < replicas; ++vw) {
       const MegatronStage& stage = stages[vw * depth + k];
       nodes.insert(stage.device.node);
-      largest = std::max(largest, stage.parameter_bytes);
+      largest = std::max(largest, stage.gradient_bytes);
     }
     if (nodes.size() < 2) continue;
     bytes += static_cast<double>(nodes.size()) * ring_share(replicas) * largest;

@@ -17,11 +17,11 @@ struct MegatronStage {
   int k = 0;
   DeviceName device;
   int gpus = 1;
-  double forward = 0;  // s, of one micro-batch
-  double backward = 0;
+  double forward = 0;   // s, of one micro-batch
+  double backward = 0;  // with the forward passes that it repeats, where the stage recomputes
   double update = 0;
-  double parameter_bytes = 0;  // of all GPUs of the device
-  double output_bytes = 0;     // to the next stage, of one micro-batch
+  double gradient_bytes = 0;  // of all GPUs of the device, as they are all-reduced
+  double output_bytes = 0;    // to the next stage, of one micro-batch
 };
 
 // Virtual worker after virtual worker.
@@ -32,9 +32,10 @@ std::vector<MegatronStage> megatron_stages(const Plan& plan, const Cluster& clus
 struct TiedStages {
   int a = 0;
   int b = 0;
-  double bytes = 0;  // of each GPU
+  double bytes = 0;  // of its gradient, of each GPU
 };
-std::vector<TiedStages> tied_stages(const Plan& plan, const Profile& profile);
+std::vector<TiedStages> tied_stages(const Plan& plan, const Cluster& cluster,
+                                    const Profile& profile);
 
 // Of the rings over the virtual workers, which are cut alike, and of the tied weights; per
 // iteration.

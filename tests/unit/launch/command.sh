@@ -83,7 +83,11 @@ grep -q "^blocks.0.conv " "$folder/out" || fail "profile --estimate: $(cat "$fol
 estimated=(--cluster "$golden/../../cluster-configs/lab-drawer.toml" --profile "$folder/n.toml")
 "$hetpipe" plan "${estimated[@]}" --model "$net" --output "$folder/n-plan.toml" > "$folder/out" || fail "plan of an estimated profile"
 grep -q "titan-v: estimated from flops and bytes" "$folder/out" || fail "plan does not say that times are estimated"
+grep -q "titan-v: .* (expected error [0-9.]* %, the mean of" "$folder/out" || fail "plan does not say how far estimates may be off"
 "$hetpipe" simulate "${estimated[@]}" --plan "$folder/n-plan.toml" > "$folder/out" || fail "simulate with an estimated profile"
+grep -q "titan-v: .* (expected error [0-9.]* %, the mean of" "$folder/out" || fail "simulate does not say how far estimates may be off"
+"$hetpipe" simulate "${estimated[@]}" --plan "$folder/n-plan.toml" --json > "$folder/out" || fail "simulate --json with an estimated profile"
+grep -q '"expected_error": {' "$folder/out" || fail "simulate --json does not say how far estimates may be off"
 refused "there is no folder 'none'" plan "${estimated[@]}" --model none --output "$folder/n-plan.toml"
 refused "torn/graph.json: not JSON" plan "${estimated[@]}" --model "$folder/torn" --output "$folder/n-plan.toml"
 refused "holds model 'gpt2' (the profile is of 'net')" plan "${estimated[@]}" --model "$net/../gpt2" --output "$folder/n-plan.toml"

@@ -235,6 +235,103 @@ TEST(Estimate, PrecisionChoosesThePeak) {
   EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp32), 20e12);
 }
 
+// What tensor cores reach is a share of its own: that of fp32 says nothing about them.
+TEST(Estimate, EfficienciesOfTensorCoresAndMemory) {
+  DeviceKind k = kind("k", 10, 100);
+  k.peak_flops_fp16 = 100e12;
+  k.peak_flops_tf32 = 50e12;
+  k.fp32_efficiency = 0.9;
+  k.tensor_efficiency = 0.4;
+  EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp16), 40e12);
+  EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::tf32), 20e12);
+  EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp32), 9e12);
+  k.memory_efficiency = 0.5;
+  EXPECT_DOUBLE_EQ(sustained_bandwidth(k), 0.5 * 100e9 / 0.8);
+}
+
+// Sixteen operations of 100 us each take longer than the layer's arithmetic, 0.8 ms, and than its
+// traffic; backward is arithmetic, 1.6 ms, unless the layer has parameters, whose gradients are as
+// many operations again.
+TEST(Estimate, ALayerTakesTheLaunchesOfItsOperationsAtLeast) {
+  Cluster cluster = cluster_with({kind("new", 10, 100)});
+  cluster.kinds[0].launch_latency = 1e-4;
+  Profile p = two_layers();
+  p.layers[0].operations = 16;
+  const auto costs = [&] {
+    return costs_on(with_estimates(p, cluster, Precision::fp32), cluster.kinds[0], 8);
+  };
+  EXPECT_NEAR(costs().forward[0], 1.6e-3, 1e-12);
+  EXPECT_NEAR(costs().backward[0], 1.6e-3, 1e-12);
+  EXPECT_NEAR(costs().forward[1], 1.6e-4, 1e-12);  // one operation: traffic
+  p.layers[0].parameter_bytes = 4;
+  EXPECT_NEAR(costs().backward[0], 3.2e-3, 1e-12);
+  EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+}
+
+// Each runtime has its own, where the cluster file says nothing.
+TEST(Estimate, TheUsualLaunchLatencyIsThatOfTheRuntime) {
+  Cluster cluster = cluster_with({kind("new", 10, 100)});
+  Profile p = two_layers();
+  p.layers[0].operations = 1000;
+  const auto forward = [&](std::string_view runtime) {
+    const Profile estimated = with_estimates(p, cluster, Precision::fp32, {}, runtime);
+    return costs_on(estimated, cluster.kinds[0], 1).forward[0];
+  };
+  EXPECT_NEAR(forward(""), 1000 * kLaunchLatency, 1e-12);
+  EXPECT_NEAR(forward("megatron-deepspeed"), 1000 * kMegatronLaunchLatency, 1e-12);
+  cluster.kinds[0].launch_latency = 1e-3;
+  EXPECT_NEAR(forward("megatron-deepspeed"), 1, 1e-12);
+}
+
+// In a ring of four GPUs six messages of a quarter, after either pass: 6 (2e6 / 1e9 + 1e-3).
+TEST(Estimate, AGroupAllReducesAfterEachPass) {
+  Cluster cluster = cluster_with({kind("group", 10, 100)});
+  cluster.intra_node = {1e9, 1e-3};
+  cluster.kinds[0].gpus = 4;
+  cluster.kinds[0].peak_flops_fp16 = 10e12 / 0.7;  // as fast as fp32
+  Profile p = two_layers();
+  const auto costs = [&](Precision precision) {
+    return costs_on(with_estimates(p, cluster, precision), cluster.kinds[0], 8);
+  };
+  const LayerCosts without = costs(Precision::fp32);
+  const LayerCosts narrow_without = costs(Precision::fp16);
+  p.layers[0].group_all_reduce_bytes = 1e6;
+  const LayerCosts with = costs(Precision::fp32);
+  EXPECT_NEAR(with.forward[0] - without.forward[0], 6 * (2e6 / 1e9 + 1e-3), 1e-12);
+  EXPECT_NEAR(with.backward[0] - without.backward[0], 6 * (2e6 / 1e9 + 1e-3), 1e-12);
+  EXPECT_EQ(with.forward[1], without.forward[1]);
+  const LayerCosts narrow = costs(Precision::fp16);  // half the bytes
+  EXPECT_NEAR(narrow.forward[0] - narrow_without.forward[0], 6 * (1e6 / 1e9 + 1e-3), 1e-12);
+  EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+  cluster.kinds[0].gpus = 1;
+  EXPECT_NEAR(costs(Precision::fp32).forward[0], 8e-4, 1e-12);
+}
+
+// What was measured holds them: they are no part of what scales.
+TEST(Estimate, AGroupsAllReducesDoNotScaleWithTheCard) {
+  Profile p = two_layers();
+  p.layers[0].group_all_reduce_bytes = 1e6;
+  p.measurements = {{"old", 4, {1.5, 2.0}, {3.5, 4.0}, {}, {4000000, 4000000}, {1, 1}}};
+  Cluster cluster = cluster_with({kind("old", 10, 100), kind("new", 20, 400)});
+  cluster.intra_node = {8e6, 0};
+  for (DeviceKind& k : cluster.kinds) k.gpus = 2;  // 2 x 2e6 bytes at 8e6 bytes/s
+  const LayerCosts costs =
+      costs_on(with_estimates(p, cluster, Precision::fp32), cluster.kinds[1], 4);
+  EXPECT_NEAR(costs.forward[0], 1.0 / 2 + 0.5, 1e-9);
+  EXPECT_NEAR(costs.backward[0], 3.0 / 2 + 0.5, 1e-9);
+}
+
+// Activations of two bytes, messages and what is kept likewise.
+TEST(Estimate, TwoBytesHalveWhatIsSentAndKept) {
+  Cluster cluster = cluster_with({tensor_kind()});
+  const auto costs = [&](Precision precision) {
+    return costs_on(with_estimates(two_layers(), cluster, precision), cluster.kinds[0], 8);
+  };
+  EXPECT_THAT(costs(Precision::fp16).output_bytes, ElementsAre(4e6, 4e6));
+  EXPECT_THAT(costs(Precision::fp16).stash_bytes, ElementsAre(8e6, 0));
+  EXPECT_THAT(costs(Precision::tf32).output_bytes, ElementsAre(8e6, 8e6));
+}
+
 // Of three alike kinds one keeps fp32, and one that was measured in bf16 is what the third is
 // scaled from.
 TEST(Estimate, EachKindHasAPrecision) {

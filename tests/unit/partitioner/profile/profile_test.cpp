@@ -133,6 +133,62 @@ TEST(CostsOn, NothingCoversTheKind) {
                 "hetpipe profile --model tiny"));
 }
 
+// The whole step's time stands with every layer; at the top the key is for all measurements.
+TEST(ProfileFile, AnUpdateMayBeTheWholeStep) {
+  const auto text = [](const std::string& top, const std::string& update) {
+    return "format = 1\nmodel = \"m\"\n" + top +
+           "[[layer]]\nname = \"a\"\nparameter_bytes = 30\n[[layer]]\nname = \"b\"\n"
+           "parameter_bytes = 10\n[[measurement]]\ndevice = \"v100\"\nbatch = 1\n"
+           "forward = [1, 1]\nbackward = [1, 1]\noutput_bytes = [1, 1]\nstash_bytes = [1, 1]\n" +
+           update;
+  };
+  const Profile in_measurement =
+      parse_profile(text("", "update = [0.4, 0.4]\nupdate_is_step = true\n"), "p.toml");
+  const Profile at_top =
+      parse_profile(text("update_is_step = true\n", "update = [0.4, 0.4]\n"), "p.toml");
+  EXPECT_EQ(at_top, in_measurement);
+  EXPECT_EQ(in_measurement.measurements[0].update_is_step, true);
+  EXPECT_EQ(parse_profile(to_toml(in_measurement), "again"), in_measurement);
+  DeviceKind kind;
+  kind.name = "v100";
+  const auto update = [&](const Profile& profile) { return costs_on(profile, kind, 1).update; };
+  EXPECT_THAT(update(in_measurement), testing::Pointwise(testing::DoubleEq(), {0.3, 0.1}));
+  // Said of the measurement, it holds for that one.
+  const Profile apart = parse_profile(
+      text("update_is_step = true\n", "update = [0.4, 0.4]\nupdate_is_step = false\n"), "p.toml");
+  EXPECT_THAT(update(apart), testing::ElementsAre(0.4, 0.4));
+  EXPECT_EQ(parse_profile(to_toml(apart), "again"), apart);
+  // Not said: layers that differ do not take one and the same time.
+  EXPECT_THAT(update(parse_profile(text("", "update = [0.4, 0.4]\n"), "p.toml")),
+              testing::Pointwise(testing::DoubleEq(), {0.3, 0.1}));
+  EXPECT_THAT(update(parse_profile(text("", "update = [0.4, 0.1]\n"), "p.toml")),
+              testing::ElementsAre(0.4, 0.1));
+
+  EXPECT_THAT(test::user_error([&] {
+                parse_profile(text("", "update = [0.4, 0.1]\nupdate_is_step = true\n"), "p.toml");
+              }),
+              HasSubstr("p.toml:16: [[measurement]]: update has 0.1 and 0.4, but update_is_step"));
+  EXPECT_THAT(
+      test::user_error([&] { parse_profile(text("", "update_is_step = true\n"), "p.toml"); }),
+      HasSubstr("p.toml:16: [[measurement]]: update_is_step without update"));
+}
+
+TEST(ProfileFile, OperationsAndAllReducesOfALayer) {
+  const auto text = [](const std::string& keys) {
+    return "format = 1\nmodel = \"m\"\n[[layer]]\nname = \"a\"\nforward_flops = 1e9\n" + keys;
+  };
+  const Profile p =
+      parse_profile(text("operations = 12\ngroup_all_reduce_bytes = 4e6\n"), "p.toml");
+  EXPECT_EQ(p.layers[0].operations, 12);
+  EXPECT_EQ(p.layers[0].group_all_reduce_bytes, 4e6);
+  EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+  EXPECT_EQ(parse_profile(text(""), "p.toml").layers[0].operations, 1);
+  const std::string error = test::user_error(
+      [&] { parse_profile(text("operations = 0\ngroup_all_reduce_bytes = -1\n"), "p.toml"); });
+  EXPECT_THAT(error, HasSubstr("p.toml:6: [[layer]] 0: operations = 0"));
+  EXPECT_THAT(error, HasSubstr("p.toml:7: [[layer]] 0: group_all_reduce_bytes = -1"));
+}
+
 TEST(ProfileFile, WhatNobodyReadsIsForgottenOrAnOutput) {
   const auto file = [](const std::string& head) {
     return "format = 1\nmodel = \"m\"\n[[layer]]\nname = \"a\"\n" + head +
