@@ -38,15 +38,21 @@ class DapplePlanner {
   }
 
   Plan plan() {
+    // The best plan of each setting by DAPPLE's latency, and of these the best by simulation.
     std::optional<Plan> best;
-    double seconds = std::numeric_limits<double>::infinity();
+    double least = 0;
+    double seconds = kInfinity;  // per sample: settings may differ in the minibatch
     for (const Setting& setting : settings()) {
-      // Compared per sample: settings may differ in the minibatch.
-      double found = std::min(seconds, enough(setting)) * setting.minibatch;
+      const double most = std::min(seconds / kLatencyError, enough(setting)) * setting.minibatch;
+      double found = most;
       std::optional<Plan> plan = plan_of(setting, found);
       if (!plan) continue;
+      seconds = std::min(seconds, found / setting.minibatch);
+      finish(request_, *plan, found);
+      const double worth = request_.worth(*plan, plan->predicted->throughput);
+      if (best && worth <= least) continue;
       best = std::move(plan);
-      seconds = found / setting.minibatch;
+      least = worth;
     }
     if (!best && request_.least_worth > 0 && shortage_.empty()) {
       throw UserError("",
@@ -58,7 +64,6 @@ class DapplePlanner {
                           (shortage_.empty() ? "" : " (the nearest one lacks " + shortage_ + ")") +
                           ". Use a smaller --minibatch or more --micro-batches.");
     }
-    finish(request_, *best, seconds * best->minibatch);
     return *best;
   }
 

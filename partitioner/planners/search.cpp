@@ -82,7 +82,7 @@ class Search {
     if (planners_ == Planners::all) seed_all(false);
     if (!exact_) improve_best();
     SearchResult result;
-    const ScoredPlan chosen = choose(result.left_out);
+    const ScoredPlan chosen = polished(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
     choose_round(request_, result.plan);
     result.worth = request_.worth(result.plan, result.plan.predicted->throughput);
@@ -135,6 +135,13 @@ class Search {
       if (found_.best() <= chosen.worth * (1 + kWorthIt) || followed == kFollowed) return chosen;
       improve_from(best_first(found_.all()).front());
     }
+  }
+
+  ScoredPlan polished(const ScoredPlan& chosen) {
+    if (exact_ || devices_ > static_cast<int>(kFewEnoughToLeaveOut)) return chosen;
+    found_.enter(chosen.space);
+    scores_.allow(budget_ / 4);
+    return polish(*spaces_[chosen.space], scores_, found_, chosen, speeds_);
   }
 
   // The least stale of the plans near the best may not have been improved.

@@ -70,6 +70,24 @@ class Improver {
     }
   }
 
+  // Every cut of every virtual worker, whether it seems to set the pace or not.
+  ScoredPlan polished() {
+    bool better = true;
+    while (better && !scores_.spent()) {
+      better = false;
+      for (std::size_t vw = 0; vw < best_.plan.virtual_workers.size(); ++vw) {
+        for (std::size_t k = 0; k + 1 < best_.plan.virtual_workers[vw].stages.size(); ++k) {
+          for (const int by : {1, -1}) {
+            auto plan = moved_cut(best_.plan, {vw}, k, by);
+            if (!plan || (replicated(*plan) && !space_.share(*plan))) continue;
+            better = take(*plan) || better;
+          }
+        }
+      }
+    }
+    return best_;
+  }
+
  private:
   // A simulation that counts; true and taken over when it is better.
   bool take(const Plan& plan) {
@@ -307,6 +325,11 @@ class Improver {
 void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
              std::span<const double> kind_speed) {
   Improver(space, scores, found, std::move(start), kind_speed).run();
+}
+
+ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
+                  std::span<const double> kind_speed) {
+  return Improver(space, scores, found, std::move(start), kind_speed).polished();
 }
 
 }  // namespace hetpipe

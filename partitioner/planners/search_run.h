@@ -65,6 +65,10 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
 void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
              std::span<const double> kind_speed);
 
+// The plan with its cuts moved, layer by layer, as long as that helps.
+ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
+                  std::span<const double> kind_speed);
+
 // Every plan of unreplicated stages with Nm up to twice the devices, if there are few enough of
 // them: true when all were simulated or ruled out by computing alone.
 bool try_all_plans(SearchSpace& space, PlanScores& scores, FoundPlans& found);

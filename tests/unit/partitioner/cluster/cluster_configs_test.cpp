@@ -178,6 +178,30 @@ TEST(ClusterConfigs, ThePapersNetworksArePlannedFromEstimates) {
   }
 }
 
+// hd is VVQQ VVQQ RRGG RRGG, as in the paper, on both files.
+TEST(ClusterConfigs, HybridDistributionIsThePapers) {
+  const auto folder = std::filesystem::path(HETPIPE_SOURCE_DIR) / "cluster-configs";
+  const auto nodes_of = [&](const char* file, Profile profile) {
+    PlanRequest request;
+    request.cluster = load_cluster(folder / file);
+    request.profile = with_estimates(std::move(profile), request.cluster, Precision::fp32);
+    std::multiset<std::string> workers;
+    for (const auto& devices : allocate(request.cluster, "hd", kind_speeds(request, 32), {})) {
+      std::string nodes;
+      for (const DeviceName& device : devices) nodes += device.node;
+      workers.insert(nodes);
+    }
+    return workers;
+  };
+  const std::multiset<std::string> paper{"rrgg", "rrgg", "vvqq", "vvqq"};
+  for (const char* model : {"vgg19.toml", "resnet152.toml"}) {
+    EXPECT_EQ(nodes_of("hetpipe-paper.toml", load_profile(folder / "profiles" / model)), paper);
+  }
+  EXPECT_EQ(nodes_of("hetpipe-paper-scaled.toml",
+                     test::chain_of(4, {"cpu"}, [](const std::string&) { return 1e-3; })),
+            paper);
+}
+
 TEST(ClusterConfigs, TwoNodesNeedALinkBetweenThem) {
   EXPECT_THAT(test::user_error([] {
                 parse_cluster(
