@@ -9,6 +9,7 @@
 #include "partitioner/schedule/schedule.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/plan_workers.h"
+#include "partitioner/simulator/replay.h"
 #include "partitioner/simulator/server_traffic.h"
 
 // A plan as the engine's job: one process per device, which does the actions of its lowered
@@ -35,8 +36,8 @@ struct PlanJob {
 };
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.
-// Without `exchanges` virtual workers push and pull nothing.
+// Without `exchanges` virtual workers push and pull nothing. `replay`: recorded times; may be null.
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       KeepActions keep, bool exchanges);
+                       KeepActions keep, bool exchanges, Replay* replay = nullptr);
 
 }  // namespace hetpipe

@@ -97,6 +97,33 @@ void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const
     job.send(job.add_transfer(part.push_route, part.push_bytes, complete));
   }
   if (parts.empty()) job.arrive(complete);
+  if (!pushed_.empty()) {
+    job.arrive(pushed_[static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1]);
+  }
+}
+
+void ServerTraffic::note_pushes(EngineJob& job) {
+  pushed_.assign(complete_.size(), -1);
+  for (std::size_t label = 1; label < pushed_.size(); ++label) {
+    pushed_[label] = job.add_signal(static_cast<int>(parts_.size()));
+  }
+}
+
+void ServerTraffic::pull_recorded(EngineJob& job, int process, Minibatch minibatch,
+                                  double seconds) {
+  const auto p = static_cast<std::size_t>(process);
+  const Label label = rules_.bound_label(rules_.wave_of(minibatch));
+  if (!newest_) {
+    if (label > 0) job.wait(pushed_[static_cast<std::size_t>(label)], seconds);
+    return;
+  }
+  const bool gated = front_[p] && traits(sync_).bounded && label > 0;
+  int open = gated ? pushed_[static_cast<std::size_t>(label)] : -1;
+  if (open < 0) job.arrive(open = job.add_signal());
+  const auto asked = static_cast<std::int64_t>(job.ops.size());
+  job.ask(open, 0, seconds);
+  if (asks_for_[p] < 0) return;
+  gates_[static_cast<std::size_t>(asks_for_[p])].push_back({process, asked, 0});
 }
 
 void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {

@@ -32,6 +32,7 @@ struct Run {
   EngineTimes times;
   Minibatch wave = 1;    // minibatches of one
   bool bounded = false;  // nobody is more than D waves ahead
+  std::optional<Replayed> replayed{};
 
   double completed(Label label) const {
     const int signal = job.complete[static_cast<std::size_t>(label)];
@@ -49,11 +50,24 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
   Run run;
   run.wave = request.exchanges ? plan.wave_length() : plan.in_flight;
   run.bounded = traits(system.sync).bounded;
-  run.job =
-      build_plan_job(plan, system, costs, minibatches,
-                     request.keep_events ? KeepActions::yes : KeepActions::no, request.exchanges);
+  std::optional<Replay> replay;
+  if (request.durations) replay.emplace(*request.durations);
+  run.job = build_plan_job(plan, system, costs, minibatches,
+                           request.keep_events ? KeepActions::yes : KeepActions::no,
+                           request.exchanges, replay ? &*replay : nullptr);
+  if (replay) {
+    replay->check_all_played(minibatches);
+    run.replayed = replay->replayed();
+    run.replayed->minibatches = minibatches;
+  }
   Engine engine;
   run.times = engine.play(run.job.engine, {request.seed, request.jitter, request.most_rates});
+  for (const std::int64_t end : run.job.engine.end) {
+    if (run.replayed && end > 0) {
+      run.replayed->seconds =
+          std::max(run.replayed->seconds, run.times.end[static_cast<std::size_t>(end) - 1]);
+    }
+  }
   return run;
 }
 
@@ -292,6 +306,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   result.bytes_between_nodes = run.job.sync_bytes_between_nodes;
   result.actions = run.job.actions;
   result.rates = run.times.rates;
+  result.replayed = run.replayed;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     // Behind a flush some devices are done earlier than others, always by as much.
     if (traits(system.schedule).has_flush) {
@@ -333,7 +348,7 @@ void check(const Plan& plan, const System& system, const SimulationRequest& requ
   }
   if (!request.minibatches) return;
   const Minibatch wave = plan.wave_length();
-  const Minibatch least = traits(system.schedule).has_flush ? 1 : 2 * wave;
+  const Minibatch least = traits(system.schedule).has_flush || request.durations ? 1 : 2 * wave;
   if (*request.minibatches < least) {
     throw UserError(
         "--minibatches",
@@ -346,8 +361,17 @@ void check(const Plan& plan, const System& system, const SimulationRequest& requ
 }  // namespace
 
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                    const SimulationRequest& request) {
+                    const SimulationRequest& asked) {
   check_fits(plan, cluster, profile);
+  SimulationRequest request = asked;
+  if (request.durations && !request.minibatches) {
+    request.minibatches = static_cast<int>(request.durations->minibatches());
+  }
+  if (request.durations && !plan.runtime.empty()) {
+    throw UserError("", "runtime '" + plan.runtime +
+                            "' cannot be given with recorded times (its actions are others than "
+                            "this one's). Leave the key or --durations out.");
+  }
   if (plan.runtime == "megatron-deepspeed") {
     return simulate_megatron(plan, cluster, profile, request);
   }

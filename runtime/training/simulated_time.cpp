@@ -37,7 +37,8 @@ SimulatedRank::SimulatedRank(const Timeline& timeline, const WaveRules& rules,
 
 double SimulatedRank::end_of(Minibatch p) const { return p < first_ ? 0 : row_.of(p - first_).end; }
 
-// What the simulation leaves out (evaluations) takes no time.
+// What the simulation leaves out (evaluations) takes no time. As of a real clock, what is computed
+// has the device's times, without what it waited for.
 void SimulatedRank::put_into(ActionRecord& record) {
   const Action action{.kind = record.kind,
                       .minibatch = record.minibatch - first_,
@@ -46,7 +47,10 @@ void SimulatedRank::put_into(ActionRecord& record) {
                       .payload = record.payload};
   const auto span = row_.of(action);
   if (span) recorded_ = span->end;
-  record.start_ns = to_ns(span ? span->start : recorded_);
+  const bool computes = span && span->busy > 0;
+  record.start_ns = to_ns(computes ? std::max(span->start, span->end - span->busy)
+                          : span   ? span->start
+                                   : recorded_);
   record.end_ns = to_ns(recorded_);
 }
 

@@ -197,9 +197,12 @@ Profile make_profile(const Training& training, const Model& model) {
   Profile profile;
   profile.model = training.model;
   const auto count = at(model.layer_count());
-  for (const ModelLayer& layer : model.layers()) {
+  for (int l = 0; l < model.layer_count(); ++l) {
+    const ModelLayer& layer = model.layers()[at(l)];
     ProfileLayer& row = profile.layers.emplace_back();
     row.name = layer.name;
+    row.parameter_bytes = ParameterLayout::parameters(model, l, l + 1).count() *
+                          static_cast<std::int64_t>(sizeof(float));
     for (const int input : layer.inputs) {
       if (input != kSamples) row.inputs.push_back(input);
     }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "partitioner/simulator/durations.h"
+
+// Recorded times in place of those of profile and network.
+//
+// What computes takes the time of its row. What waits begins where the simulation has it begin:
+//   activations, gradients: this long after the last of their senders' F or B;
+//   sum: after the last device that shares layers with this one has handed over its gradients;
+//   snapshot: where labels follow from the plan, after the last push that its label holds; with
+//     pull = "newest" from the gate on (which still opens with the bound's last push).
+// Without a row a message, a sum or a snapshot takes the network's time.
+namespace hetpipe {
+
+// What a replay took from where.
+struct Replayed {
+  Minibatch minibatches = 0;              // of each virtual worker
+  double seconds = 0;                     // from the start to the end of the last action
+  std::int64_t recorded = 0;              // times of the file
+  std::int64_t medians = 0;               // of actions behind the recorded minibatches
+  std::vector<std::string> of_profile{};  // kinds of which the file has no row
+  std::int64_t rest = 0;                  // rows of actions that follow from the others
+};
+
+class Replay {
+ public:
+  explicit Replay(const Durations& durations);
+
+  // Minibatches count from 0, the file's first. UserError where the file lacks the action, but has
+  // its kind and its minibatch.
+  double computing(Timed what, const StageReplica& where, Minibatch p, int micro, double modelled);
+  double sum(const StageReplica& where, Minibatch p);
+  std::optional<double> waited(Timed what, const StageReplica& where, Minibatch p, int micro);
+
+  bool has_sums() const { return has_[static_cast<std::size_t>(Timed::sum)]; }
+  // Then what an action itself waits for (tied weights) is in its time.
+  bool has_messages() const {
+    return has_[static_cast<std::size_t>(Timed::activations)] ||
+           has_[static_cast<std::size_t>(Timed::gradients)];
+  }
+
+  // UserError where the file has an action that was not played, of the first so many minibatches.
+  void check_all_played(Minibatch minibatches) const;
+  Replayed replayed() const { return replayed_; }
+
+ private:
+  std::optional<double> find(Timed what, const StageReplica& where, Minibatch p, int micro);
+  [[noreturn]] void refuse_missing(Timed what, const StageReplica& where, Minibatch p,
+                                   int micro) const;
+
+  const Durations& durations_;
+  std::vector<bool> has_;     // [Timed]
+  std::vector<bool> played_;  // [row]
+  std::map<std::pair<Timed, StageReplica>, std::optional<double>> medians_;
+  Replayed replayed_;
+};
+
+}  // namespace hetpipe
