@@ -13,6 +13,7 @@
 #include "launch/plan/options.h"
 #include "launch/simulate/text.h"
 #include "partitioner/simulator/chrome_trace.h"
+#include "partitioner/simulator/durations.h"
 #include "partitioner/simulator/gantt.h"
 #include "partitioner/simulator/simulate.h"
 #include "partitioner/toml_file.h"

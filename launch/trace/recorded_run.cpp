@@ -27,7 +27,7 @@ struct Event {
 };
 
 struct RecordedDevice {
-  StageReplica place{};  // stage: position in the pipeline
+  RecordedPlace place{};  // stage: position in the pipeline
   std::vector<Event> events;
 };
 
@@ -97,12 +97,12 @@ class RunReader {
       if (trace.info.virtual_worker < 0 || trace.events.empty()) continue;
       origin = std::min(origin, trace.events.front().start_ns);
     }
-    for (const StageReplica& place : awaited_.devices()) {
+    for (const RecordedPlace& place : awaited_.devices()) {
       const Trace* found = nullptr;
       for (const Trace& trace : traces) {
-        const StageReplica of{static_cast<int>(trace.info.virtual_worker),
-                              static_cast<int>(trace.info.stage),
-                              static_cast<int>(trace.info.replica)};
+        const RecordedPlace of{static_cast<int>(trace.info.virtual_worker),
+                               static_cast<int>(trace.info.stage),
+                               static_cast<int>(trace.info.replica)};
         if (of != place || trace.events.empty()) continue;
         if (found != nullptr) refuse("two of its ranks are " + to_string(place));
         found = &trace;
@@ -144,14 +144,14 @@ class RunReader {
         if (!computing(event.kind)) continue;
         if (event.kind == ActionKind::update) handed_over_[{device.place, event.minibatch}] = free;
         free = event.end;
-        const StageReplica where = stage_of(device, event);
+        const RecordedPlace where = stage_of(device, event);
         ends_[{where, static_cast<char>(event.kind), event.minibatch, event.micro}] = event.end;
       }
     }
   }
 
-  StageReplica stage_of(const RecordedDevice& device, const Event& event) const {
-    StageReplica where = device.place;
+  RecordedPlace stage_of(const RecordedDevice& device, const Event& event) const {
+    RecordedPlace where = device.place;
     where.stage += event.chunk * awaited_.positions(where.virtual_worker);
     return where;
   }
@@ -190,9 +190,9 @@ class RunReader {
     if (wait.kind == ActionKind::pull) return pulled(device, wait, when, ready);
     if (when <= ready) return ready;
     const bool forward = action.kind == ActionKind::forward;
-    const StageReplica where = stage_of(device, action);
+    const RecordedPlace where = stage_of(device, action);
     double made = -std::numeric_limits<double>::infinity();
-    for (const StageReplica& sender :
+    for (const RecordedPlace& sender :
          awaited_.senders(where, forward ? Payload::activations : Payload::gradients)) {
       made = std::max(made, end_of(sender, forward ? 'F' : 'B', wait.minibatch, wait.micro));
     }
@@ -226,10 +226,10 @@ class RunReader {
     const Minibatch p = update.minibatch;
     const bool step = !traits(system_.weights).update_by_wave || (p + 1) % plan_.in_flight == 0 ||
                       p + 1 == longest_;
-    const std::vector<StageReplica>& sharers = awaited_.sharers(device.place);
+    const std::vector<RecordedPlace>& sharers = awaited_.sharers(device.place);
     if (!step || sharers.size() < 2) return ready;
     double handed = -std::numeric_limits<double>::infinity();
-    for (const StageReplica& other : sharers) {
+    for (const RecordedPlace& other : sharers) {
       const auto found = handed_over_.find({other, p});
       if (found == handed_over_.end()) refuse_inside(other, 'U', p);
       handed = std::max(handed, found->second);
@@ -238,19 +238,19 @@ class RunReader {
     return std::max(ready, update.start);
   }
 
-  double end_of(const StageReplica& where, char kind, Minibatch p, int micro) const {
+  double end_of(const RecordedPlace& where, char kind, Minibatch p, int micro) const {
     const auto found = ends_.find({where, kind, p, micro});
     if (found == ends_.end()) refuse_inside(where, kind, p);
     return found->second;
   }
-  [[noreturn]] static void refuse_inside(const StageReplica& where, char kind, Minibatch p) {
+  [[noreturn]] static void refuse_inside(const RecordedPlace& where, char kind, Minibatch p) {
     refuse(
         format("it lacks %c%lld of %s; a run that continues one exactly begins inside of its "
                "pipelines",
                kind, static_cast<long long>(p), to_string(where).c_str()));
   }
 
-  void add(const StageReplica& where, const Event& of, Timed what, double seconds) {
+  void add(const RecordedPlace& where, const Event& of, Timed what, double seconds) {
     rows_.push_back({where, of.minibatch, of.micro, what, seconds});
   }
 
@@ -262,8 +262,8 @@ class RunReader {
   Minibatch end_ = 0;      // one past the last that all have done
   Minibatch longest_ = 0;  // that any has done
   double start_ = 0;       // s
-  std::map<std::tuple<StageReplica, char, Minibatch, int>, double> ends_;
-  std::map<std::pair<StageReplica, Minibatch>, double> handed_over_;
+  std::map<std::tuple<RecordedPlace, char, Minibatch, int>, double> ends_;
+  std::map<std::pair<RecordedPlace, Minibatch>, double> handed_over_;
   std::vector<Duration> rows_;
 };
 

@@ -40,7 +40,7 @@ std::string_view to_string(Timed what) {
   return "snapshot";
 }
 
-std::string to_string(const StageReplica& where) {
+std::string to_string(const RecordedPlace& where) {
   return format("virtual worker %d, stage %d, replica %d", where.virtual_worker, where.stage,
                 where.replica);
 }
@@ -67,7 +67,7 @@ bool Durations::has(Timed what) const {
                      [what](const Duration& row) { return row.what == what; });
 }
 
-const Duration* Durations::find(Timed what, const StageReplica& where, Minibatch minibatch,
+const Duration* Durations::find(Timed what, const RecordedPlace& where, Minibatch minibatch,
                                 int micro) const {
   const auto key = std::tuple(where, minibatch, micro, what);
   const auto found =
@@ -76,7 +76,7 @@ const Duration* Durations::find(Timed what, const StageReplica& where, Minibatch
   return found != rows_.end() && key_of(*found) == key ? &*found : nullptr;
 }
 
-std::optional<double> Durations::median(Timed what, const StageReplica& where) const {
+std::optional<double> Durations::median(Timed what, const RecordedPlace& where) const {
   std::vector<double> all;
   for (const Duration& row : rows_) {
     if (row.what == what && row.where == where) all.push_back(row.seconds);

@@ -30,16 +30,16 @@ std::string_view to_string(Timed what);
 constexpr bool computes(Timed what) { return what <= Timed::update; }
 
 // A replica of a stage.
-struct StageReplica {
+struct RecordedPlace {
   int virtual_worker = 0;
   int stage = 0;
   int replica = 0;
-  auto operator<=>(const StageReplica&) const = default;
+  auto operator<=>(const RecordedPlace&) const = default;
 };
-std::string to_string(const StageReplica& where);  // "virtual worker 0, stage 1, replica 0"
+std::string to_string(const RecordedPlace& where);  // "virtual worker 0, stage 1, replica 0"
 
 struct Duration {
-  StageReplica where{};
+  RecordedPlace where{};
   Minibatch minibatch = 0;
   int micro = 0;  // 0 of what belongs to a whole minibatch
   Timed what = Timed::forward;
@@ -61,9 +61,10 @@ class Durations {
   bool has(Timed what) const;                              // of any action
 
   // The row of an action; null where there is none.
-  const Duration* find(Timed what, const StageReplica& where, Minibatch minibatch, int micro) const;
+  const Duration* find(Timed what, const RecordedPlace& where, Minibatch minibatch,
+                       int micro) const;
   // Of all rows of a stage's replica and a kind.
-  std::optional<double> median(Timed what, const StageReplica& where) const;
+  std::optional<double> median(Timed what, const RecordedPlace& where) const;
 
  private:
   std::vector<Duration> rows_;

@@ -13,6 +13,7 @@
 #include "partitioner/simulator/all_reduce.h"
 #include "partitioner/simulator/network.h"
 #include "partitioner/simulator/recorded_sums.h"
+#include "partitioner/simulator/replay.h"
 #include "partitioner/simulator/server_traffic.h"
 
 namespace hetpipe {
@@ -211,7 +212,7 @@ class Builder {
     }
   }
 
-  StageReplica replica_of(const StagePlace& place) const {
+  RecordedPlace replica_of(const StagePlace& place) const {
     return {result_.processes[at(place.process)].virtual_worker, place.stage, place.replica};
   }
   void compute(Timed what, const StagePlace& place, const Action& action, double modelled) {

@@ -9,12 +9,13 @@
 #include "partitioner/schedule/schedule.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/plan_workers.h"
-#include "partitioner/simulator/replay.h"
 #include "partitioner/simulator/server_traffic.h"
 
 // A plan as the engine's job: one process per device, which does the actions of its lowered
 // schedule with the profile's times.
 namespace hetpipe {
+
+class Replay;
 
 // Whether it is kept which operations belong to which action.
 enum class KeepActions { no, yes };

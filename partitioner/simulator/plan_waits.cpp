@@ -13,7 +13,7 @@
 namespace hetpipe {
 namespace {
 
-const std::vector<StageReplica> kNobody;
+const std::vector<RecordedPlace> kNobody;
 
 // Samples of a micro-batch, [first, end), of each replica.
 std::vector<std::pair<int, int>> spans_of(const PlanStage& stage, int micro_batch) {
@@ -61,8 +61,8 @@ void PlanWaits::add_senders(const Plan& plan, const Profile& profile, int virtua
         if (std::min(from[a].second, to[b].second) <= std::max(from[a].first, to[b].first)) {
           continue;
         }
-        const StageReplica one{virtual_worker, transfer.from_stage, static_cast<int>(a)};
-        const StageReplica other{virtual_worker, transfer.to_stage, static_cast<int>(b)};
+        const RecordedPlace one{virtual_worker, transfer.from_stage, static_cast<int>(a)};
+        const RecordedPlace other{virtual_worker, transfer.to_stage, static_cast<int>(b)};
         senders_[{other, Payload::activations}].push_back(one);
         senders_[{one, Payload::gradients}].push_back(other);
       }
@@ -70,12 +70,13 @@ void PlanWaits::add_senders(const Plan& plan, const Profile& profile, int virtua
   }
 }
 
-const std::vector<StageReplica>& PlanWaits::senders(const StageReplica& to, Payload payload) const {
+const std::vector<RecordedPlace>& PlanWaits::senders(const RecordedPlace& to,
+                                                     Payload payload) const {
   const auto found = senders_.find({to, payload});
   return found == senders_.end() ? kNobody : found->second;
 }
 
-const std::vector<StageReplica>& PlanWaits::sharers(const StageReplica& device) const {
+const std::vector<RecordedPlace>& PlanWaits::sharers(const RecordedPlace& device) const {
   const auto found = sharers_.find(device);
   return found == sharers_.end() ? kNobody : found->second;
 }

@@ -9,7 +9,7 @@
 namespace hetpipe {
 namespace {
 
-std::string action_text(Timed what, const StageReplica& where, Minibatch minibatch, int micro) {
+std::string action_text(Timed what, const RecordedPlace& where, Minibatch minibatch, int micro) {
   return format("%s of minibatch %lld, micro-batch %d, at %s", std::string(to_string(what)).c_str(),
                 static_cast<long long>(minibatch), micro, to_string(where).c_str());
 }
@@ -24,7 +24,7 @@ Replay::Replay(const Durations& durations)
   replayed_.rest = static_cast<std::int64_t>(durations.rest());
 }
 
-std::optional<double> Replay::find(Timed what, const StageReplica& where, Minibatch p, int micro) {
+std::optional<double> Replay::find(Timed what, const RecordedPlace& where, Minibatch p, int micro) {
   if (p >= durations_.minibatches()) {
     const auto [found, added] = medians_.try_emplace({what, where}, std::nullopt);
     if (added) found->second = durations_.median(what, where);
@@ -38,7 +38,7 @@ std::optional<double> Replay::find(Timed what, const StageReplica& where, Miniba
   return row->seconds;
 }
 
-double Replay::computing(Timed what, const StageReplica& where, Minibatch p, int micro,
+double Replay::computing(Timed what, const RecordedPlace& where, Minibatch p, int micro,
                          double modelled) {
   if (!has_[static_cast<std::size_t>(what)]) {
     const std::string name(to_string(what));
@@ -52,18 +52,18 @@ double Replay::computing(Timed what, const StageReplica& where, Minibatch p, int
   return *seconds;
 }
 
-double Replay::sum(const StageReplica& where, Minibatch p) {
+double Replay::sum(const RecordedPlace& where, Minibatch p) {
   const auto seconds = find(Timed::sum, where, p, 0);
   if (!seconds) refuse_missing(Timed::sum, where, p, 0);
   return *seconds;
 }
 
-std::optional<double> Replay::waited(Timed what, const StageReplica& where, Minibatch p,
+std::optional<double> Replay::waited(Timed what, const RecordedPlace& where, Minibatch p,
                                      int micro) {
   return has_[static_cast<std::size_t>(what)] ? find(what, where, p, micro) : std::nullopt;
 }
 
-void Replay::refuse_missing(Timed what, const StageReplica& where, Minibatch p, int micro) const {
+void Replay::refuse_missing(Timed what, const RecordedPlace& where, Minibatch p, int micro) const {
   const Minibatch minibatch = durations_.first() + p;
   const std::string missing = "has no " + action_text(what, where, minibatch, micro);
   if (p >= durations_.minibatches()) {

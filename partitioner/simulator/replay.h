@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "partitioner/simulator/durations.h"
+#include "partitioner/simulator/replayed.h"
 
 // Recorded times in place of those of profile and network.
 //
@@ -20,25 +19,15 @@
 // Without a row a message, a sum or a snapshot takes the network's time.
 namespace hetpipe {
 
-// What a replay took from where.
-struct Replayed {
-  Minibatch minibatches = 0;              // of each virtual worker
-  double seconds = 0;                     // from the start to the end of the last action
-  std::int64_t recorded = 0;              // times of the file
-  std::int64_t medians = 0;               // of actions behind the recorded minibatches
-  std::vector<std::string> of_profile{};  // kinds of which the file has no row
-  std::int64_t rest = 0;                  // rows of actions that follow from the others
-};
-
 class Replay {
  public:
   explicit Replay(const Durations& durations);
 
   // Minibatches count from 0, the file's first. UserError where the file lacks the action, but has
   // its kind and its minibatch.
-  double computing(Timed what, const StageReplica& where, Minibatch p, int micro, double modelled);
-  double sum(const StageReplica& where, Minibatch p);
-  std::optional<double> waited(Timed what, const StageReplica& where, Minibatch p, int micro);
+  double computing(Timed what, const RecordedPlace& where, Minibatch p, int micro, double modelled);
+  double sum(const RecordedPlace& where, Minibatch p);
+  std::optional<double> waited(Timed what, const RecordedPlace& where, Minibatch p, int micro);
 
   bool has_sums() const { return has_[static_cast<std::size_t>(Timed::sum)]; }
   // Then what an action itself waits for (tied weights) is in its time.
@@ -52,14 +41,14 @@ class Replay {
   Replayed replayed() const { return replayed_; }
 
  private:
-  std::optional<double> find(Timed what, const StageReplica& where, Minibatch p, int micro);
-  [[noreturn]] void refuse_missing(Timed what, const StageReplica& where, Minibatch p,
+  std::optional<double> find(Timed what, const RecordedPlace& where, Minibatch p, int micro);
+  [[noreturn]] void refuse_missing(Timed what, const RecordedPlace& where, Minibatch p,
                                    int micro) const;
 
   const Durations& durations_;
   std::vector<bool> has_;     // [Timed]
   std::vector<bool> played_;  // [row]
-  std::map<std::pair<Timed, StageReplica>, std::optional<double>> medians_;
+  std::map<std::pair<Timed, RecordedPlace>, std::optional<double>> medians_;
   Replayed replayed_;
 };
 

@@ -12,6 +12,7 @@
 #include "partitioner/simulator/limits.h"
 #include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/plan_job.h"
+#include "partitioner/simulator/replay.h"
 
 namespace hetpipe {
 namespace {

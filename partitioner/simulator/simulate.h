@@ -9,7 +9,7 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/schedule/schedule.h"
-#include "partitioner/simulator/replay.h"
+#include "partitioner/simulator/replayed.h"
 
 // Simulates the lowered schedules of all virtual workers of a plan with the profile's times: no
 // randomness, no clock, the same answer everywhere.
@@ -23,6 +23,8 @@
 // pull = "newest" its label is what is complete at the moment of the answer, and the stages ask for
 // it when they know that.
 namespace hetpipe {
+
+class Durations;
 
 struct SimulationRequest {
   // Of each virtual worker; absent: enough for a steady window (one after the other for flushes).
