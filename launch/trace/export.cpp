@@ -94,10 +94,6 @@ int trace_export(const Invocation& how) {
   if (run.evaluation_seconds > 0) {
     std::printf("evaluations, %.3g s, are left out\n", run.evaluation_seconds);
   }
-  if (run.left_out > 0) {
-    std::printf("the last %lld, which only some virtual workers have, are left out\n",
-                static_cast<long long>(run.left_out));
-  }
   return 0;
 }
 

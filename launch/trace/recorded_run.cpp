@@ -76,7 +76,6 @@ class RunReader {
 
   RecordedRun read() {
     RecordedRun run;
-    run.left_out = longest_ - end_;
     double last = 0;
     for (const RecordedDevice& device : devices_) {
       double evaluated = 0;
@@ -118,9 +117,10 @@ class RunReader {
                             "ended.");
   }
 
-  // Minibatches that every virtual worker has done.
+  // Minibatches of each virtual worker that all its devices have done.
   void find_range() {
-    first_ = end_ = std::numeric_limits<Minibatch>::max();
+    first_ = std::numeric_limits<Minibatch>::max();
+    end_.assign(plan_.virtual_workers.size(), first_);
     start_ = std::numeric_limits<double>::infinity();
     for (const RecordedDevice& device : devices_) {
       Minibatch updated = 0;
@@ -130,10 +130,12 @@ class RunReader {
         start_ = std::min(start_, event.start);
         if (event.kind == ActionKind::update) updated = std::max(updated, event.minibatch + 1);
       }
-      end_ = std::min(end_, updated);
-      longest_ = std::max(longest_, updated);
+      Minibatch& end = end_[at(device.place.virtual_worker)];
+      end = std::min(end, updated);
     }
-    if (end_ <= first_) refuse("some rank has not ended a minibatch");
+    if (*std::min_element(end_.begin(), end_.end()) <= first_) {
+      refuse("some rank has not ended a minibatch");
+    }
   }
 
   // When each F, B and U ended, and when each device handed over its gradients.
@@ -161,24 +163,26 @@ class RunReader {
   double walk(const RecordedDevice& device, double& evaluated) {
     double free = start_;
     double done = start_;
+    double evaluating = 0;  // since the last action that computed
     std::vector<const Event*> waits;
     for (const Event& event : device.events) {
       const auto what = computing(event.kind);
       if (event.kind == ActionKind::receive || event.kind == ActionKind::pull) {
         waits.push_back(&event);
-      } else if (event.kind == ActionKind::evaluate && event.minibatch < end_) {
-        evaluated += event.end - event.start;
+      } else if (event.kind == ActionKind::evaluate) {
+        evaluating += event.end - event.start;
         free = std::max(free, event.end);
       }
       if (!what) continue;
       double ready = free;
       free = event.end;
       const std::vector<const Event*> before = std::exchange(waits, {});
-      if (event.minibatch >= end_) continue;
+      if (event.minibatch >= end_[at(device.place.virtual_worker)]) continue;
       for (const Event* wait : before) ready = came(device, *wait, event, ready);
       if (event.kind == ActionKind::update) ready = summed(device, event, ready);
       add(stage_of(device, event), event, *what, event.end - ready);
       done = event.end;
+      evaluated += std::exchange(evaluating, 0);
     }
     return done;
   }
@@ -209,7 +213,8 @@ class RunReader {
     double pushed = -std::numeric_limits<double>::infinity();
     if (label > first_ / length) {
       for (const RecordedDevice& other : devices_) {
-        pushed = std::max(pushed, end_of(other.place, 'U', label * length - 1, 0));
+        const Minibatch end = std::min(label * length, end_[at(other.place.virtual_worker)]);
+        pushed = std::max(pushed, end_of(other.place, 'U', end - 1, 0));
       }
     }
     if (bounded && !plan_.server->pulls_newest()) {
@@ -225,7 +230,7 @@ class RunReader {
   double summed(const RecordedDevice& device, const Event& update, double ready) {
     const Minibatch p = update.minibatch;
     const bool step = !traits(system_.weights).update_by_wave || (p + 1) % plan_.in_flight == 0 ||
-                      p + 1 == longest_;
+                      p + 1 == end_[at(device.place.virtual_worker)];
     const std::vector<RecordedPlace>& sharers = awaited_.sharers(device.place);
     if (!step || sharers.size() < 2) return ready;
     double handed = -std::numeric_limits<double>::infinity();
@@ -259,9 +264,8 @@ class RunReader {
   const PlanWaits awaited_;
   std::vector<RecordedDevice> devices_;
   Minibatch first_ = 0;
-  Minibatch end_ = 0;      // one past the last that all have done
-  Minibatch longest_ = 0;  // that any has done
-  double start_ = 0;       // s
+  std::vector<Minibatch> end_;  // [virtual worker] one past the last
+  double start_ = 0;            // s
   std::map<std::tuple<RecordedPlace, char, Minibatch, int>, double> ends_;
   std::map<std::pair<RecordedPlace, Minibatch>, double> handed_over_;
   std::vector<Duration> rows_;

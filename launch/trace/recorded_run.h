@@ -20,7 +20,6 @@ struct RecordedRun {
   Durations durations;
   double seconds = 0;             // from the first action's start to the last one's end ...
   double evaluation_seconds = 0;  // ... without those of evaluations, of the rank that had most
-  Minibatch left_out = 0;         // at the end, that only some virtual workers had
 };
 
 // `traces`: of every rank. UserError where they are not of this plan, or begin inside of a

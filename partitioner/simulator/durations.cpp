@@ -62,6 +62,14 @@ Durations::Durations(std::vector<Duration> rows, std::string file, std::size_t r
   }
 }
 
+Minibatch Durations::minibatches_of(int virtual_worker) const {
+  Minibatch end = first_;
+  for (const Duration& row : rows_) {
+    if (row.where.virtual_worker == virtual_worker) end = std::max(end, row.minibatch + 1);
+  }
+  return end - first_;
+}
+
 bool Durations::has(Timed what) const {
   return std::any_of(rows_.begin(), rows_.end(),
                      [what](const Duration& row) { return row.what == what; });

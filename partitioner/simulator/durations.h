@@ -57,7 +57,8 @@ class Durations {
   const std::string& file() const { return file_; }
   std::size_t rest() const { return rest_; }
   Minibatch first() const { return first_; }
-  Minibatch minibatches() const { return end_ - first_; }  // from the first to the last
+  Minibatch minibatches() const { return end_ - first_; }  // from the first to the last ...
+  Minibatch minibatches_of(int virtual_worker) const;      // ... of this one
   bool has(Timed what) const;                              // of any action
 
   // The row of an action; null where there is none.

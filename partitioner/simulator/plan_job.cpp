@@ -65,6 +65,10 @@ class Builder {
   }
 
  private:
+  // One past the last minibatch of a virtual worker.
+  Minibatch end_of(int virtual_worker) const {
+    return replay_ ? replay_->minibatches_of(virtual_worker) : result_.minibatches;
+  }
   bool waves() const { return exchanges_ && plan_.server && traits(system_.sync).waves(); }
 
   // Virtual workers of one form share their schedule.
@@ -74,15 +78,15 @@ class Builder {
     how.sync = waves() ? StageSync::waves : StageSync::all_reduce;
     how.in_flight = waves() ? plan_.in_flight : 1;
     how.round = waves() ? plan_.server->round : 1;
-    how.end = result_.minibatches;
+    how.end = end_of(static_cast<int>(vw));
     for (const PlanStage& stage : plan_.virtual_workers[vw].stages) {
       how.recompute.push_back(recomputes(stage, system_.weights));
     }
-    const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute});
+    const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute, how.end});
     if (added) {
       ScheduleRequest request =
           schedule_request(plan_, plan_.virtual_workers[vw], system_.schedule);
-      request.end = result_.minibatches;
+      request.end = how.end;
       at->second = lower(generate(system_.schedule, request), how);
     }
     return at->second;
@@ -102,10 +106,12 @@ class Builder {
     rules.in_flight = plan_.in_flight;
     rules.round = plan_.server->round;
     rules.distance = plan_.server->clock_distance;
-    rules.end.assign(workers_.size(), result_.minibatches);
+    for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
+      rules.end.push_back(end_of(static_cast<int>(vw)));
+    }
     servers_.emplace(plan_, system_.sync, rules, costs_.profile(), result_.processes, network_,
                      result_.engine);
-    if (replay_) servers_->note_pushes(result_.engine);
+    if (replay_) servers_->note_pushes(result_.processes, result_.engine);
     result_.sync_bytes_between_nodes +=
         servers_->bytes_between_nodes() / static_cast<double>(plan_.wave_length());
   }
@@ -235,21 +241,22 @@ class Builder {
     if (!ties_recorded()) add_up_tied(process, worker, p);
     if (!recorded_sums_) {
       all_reduce_->join(result_.engine, index, p);
-    } else if (ends_step(p)) {
+    } else if (ends_step(process.virtual_worker, p)) {
       recorded_sums_->join(result_.engine, index, p);
     }
   }
   void wait_for_sum(int index, const StagePlace& place, Minibatch p) {
     if (!recorded_sums_) {
       all_reduce_->wait(result_.engine, index, p);
-    } else if (ends_step(p) && !recorded_sums_->alone(index)) {
-      recorded_sums_->wait(result_.engine, index, p, replay_->sum(replica_of(place), p));
+    } else if (const RecordedPlace where = replica_of(place);
+               ends_step(where.virtual_worker, p) && !recorded_sums_->alone(index)) {
+      recorded_sums_->wait(result_.engine, index, p, replay_->sum(where, p));
     }
   }
   // Its update is a step of the optimizer: the runtime sums for these.
-  bool ends_step(Minibatch p) const {
+  bool ends_step(int virtual_worker, Minibatch p) const {
     return !traits(system_.weights).update_by_wave || (p + 1) % plan_.in_flight == 0 ||
-           p + 1 == result_.minibatches;
+           p + 1 == end_of(virtual_worker);
   }
 
   // Before the first F of a minibatch: what it uses of other stages' weights, and what they use.
@@ -268,7 +275,7 @@ class Builder {
   // Before an update, from the last stage of a process to its first.
   void add_up_tied(const PlanProcess& process, const PlanWorker& worker, Minibatch p) {
     const bool by_wave = traits(system_.weights).update_by_wave;
-    if (by_wave && (p + 1) % plan_.in_flight != 0 && p + 1 < result_.minibatches) return;
+    if (by_wave && (p + 1) % plan_.in_flight != 0 && p + 1 < end_of(process.virtual_worker)) return;
     for (int c = worker.pipeline.chunks - 1; c >= 0; --c) {
       const StagePlace& place =
           worker.place(c * worker.pipeline.positions + process.position, process.replica);
@@ -332,7 +339,7 @@ class Builder {
   PlanJob result_;
   Network network_;
   std::vector<PlanWorker> workers_;
-  std::map<std::tuple<int, std::vector<bool>>, Schedule> schedules_;
+  std::map<std::tuple<int, std::vector<bool>, Minibatch>, Schedule> schedules_;
   std::vector<const Schedule*> schedules_of_;  // [virtual worker], lowered
   std::optional<AllReduce> all_reduce_;
   std::optional<RecordedSums> recorded_sums_;  // in its place

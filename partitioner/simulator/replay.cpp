@@ -16,8 +16,20 @@ std::string action_text(Timed what, const RecordedPlace& where, Minibatch miniba
 
 }  // namespace
 
-Replay::Replay(const Durations& durations)
+Replay::Replay(const Durations& durations, std::size_t virtual_workers, std::optional<int> asked)
     : durations_(durations), played_(durations.rows().size(), false) {
+  for (std::size_t vw = 0; vw < virtual_workers; ++vw) {
+    recorded_.push_back(durations.minibatches_of(static_cast<int>(vw)));
+    minibatches_.push_back(asked ? *asked : recorded_.back());
+    if (recorded_.back() == 0) {
+      throw UserError(
+          durations.file(),
+          format("has no row of virtual worker %zu (the plan has %zu of them). Give the "
+                 "plan that was recorded, or add its rows.",
+                 vw, virtual_workers));
+    }
+    replayed_.minibatches = std::max(replayed_.minibatches, minibatches_.back());
+  }
   for (int what = 0; what <= static_cast<int>(Timed::snapshot); ++what) {
     has_.push_back(durations.has(static_cast<Timed>(what)));
   }
@@ -25,7 +37,7 @@ Replay::Replay(const Durations& durations)
 }
 
 std::optional<double> Replay::find(Timed what, const RecordedPlace& where, Minibatch p, int micro) {
-  if (p >= durations_.minibatches()) {
+  if (p >= recorded_of(where)) {
     const auto [found, added] = medians_.try_emplace({what, where}, std::nullopt);
     if (added) found->second = durations_.median(what, where);
     return found->second;
@@ -48,7 +60,7 @@ double Replay::computing(Timed what, const RecordedPlace& where, Minibatch p, in
   }
   const auto seconds = find(what, where, p, micro);
   if (!seconds) refuse_missing(what, where, p, micro);
-  replayed_.medians += p >= durations_.minibatches();
+  replayed_.medians += p >= recorded_of(where);
   return *seconds;
 }
 
@@ -66,7 +78,7 @@ std::optional<double> Replay::waited(Timed what, const RecordedPlace& where, Min
 void Replay::refuse_missing(Timed what, const RecordedPlace& where, Minibatch p, int micro) const {
   const Minibatch minibatch = durations_.first() + p;
   const std::string missing = "has no " + action_text(what, where, minibatch, micro);
-  if (p >= durations_.minibatches()) {
+  if (p >= recorded_of(where)) {
     throw UserError(durations_.file(),
                     missing +
                         " (nor of any other minibatch there, whose median it would take). "
@@ -78,14 +90,14 @@ void Replay::refuse_missing(Timed what, const RecordedPlace& where, Minibatch p,
                        "Give the plan that was recorded, or remove the minibatches "
                        "that are not complete.",
                        static_cast<long long>(durations_.first()),
-                       static_cast<long long>(durations_.first() + durations_.minibatches() - 1)));
+                       static_cast<long long>(durations_.first() + recorded_of(where) - 1)));
 }
 
-void Replay::check_all_played(Minibatch minibatches) const {
+void Replay::check_all_played() const {
   Problems problems;
   for (std::size_t i = 0; i < played_.size(); ++i) {
     const Duration& row = durations_.rows()[i];
-    if (played_[i] || row.minibatch - durations_.first() >= minibatches) continue;
+    if (played_[i] || row.minibatch - durations_.first() >= replayed_.minibatches) continue;
     problems.add(durations_.file() + (row.line > 0 ? ":" + std::to_string(row.line) : ""),
                  action_text(row.what, row.where, row.minibatch, row.micro) +
                      " is not in the plan (whose actions are replayed). Give the plan that was "

@@ -21,7 +21,13 @@ namespace hetpipe {
 
 class Replay {
  public:
-  explicit Replay(const Durations& durations);
+  // `asked`: so many minibatches of each virtual worker; absent: those of the file.
+  Replay(const Durations& durations, std::size_t virtual_workers, std::optional<int> asked);
+
+  // Of a virtual worker.
+  Minibatch minibatches_of(int virtual_worker) const {
+    return minibatches_[static_cast<std::size_t>(virtual_worker)];
+  }
 
   // Minibatches count from 0, the file's first. UserError where the file lacks the action, but has
   // its kind and its minibatch.
@@ -36,16 +42,22 @@ class Replay {
            has_[static_cast<std::size_t>(Timed::gradients)];
   }
 
-  // UserError where the file has an action that was not played, of the first so many minibatches.
-  void check_all_played(Minibatch minibatches) const;
+  // UserError where the file has an action of these minibatches that was not played.
+  void check_all_played() const;
   Replayed replayed() const { return replayed_; }
 
  private:
+  // Minibatches of its virtual worker in the file.
+  Minibatch recorded_of(const RecordedPlace& where) const {
+    return recorded_[static_cast<std::size_t>(where.virtual_worker)];
+  }
   std::optional<double> find(Timed what, const RecordedPlace& where, Minibatch p, int micro);
   [[noreturn]] void refuse_missing(Timed what, const RecordedPlace& where, Minibatch p,
                                    int micro) const;
 
   const Durations& durations_;
+  std::vector<Minibatch> recorded_;  // [virtual worker]
+  std::vector<Minibatch> minibatches_;
   std::vector<bool> has_;     // [Timed]
   std::vector<bool> played_;  // [row]
   std::map<std::pair<Timed, RecordedPlace>, std::optional<double>> medians_;

@@ -55,13 +55,20 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
   add_labels(processes, job);
 }
 
+// Whether its last push that the label holds is of the wave just below: it has not ended before.
+bool ServerTraffic::pushes(const PlanProcess& process, Label label) const {
+  return label <= rules_.end_wave(VirtualWorkerId{process.virtual_worker});
+}
+
 void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job) {
   const Label last = rules_.end_label();
-  int counts = 0;
-  for (const auto& parts : parts_) counts += std::max(1, static_cast<int>(parts.size()));
   complete_.assign(static_cast<std::size_t>(last) + 1, -1);
   answered_.resize(static_cast<std::size_t>(last) + 1);
   for (Label label = 1; label <= last; ++label) {
+    int counts = 0;
+    for (std::size_t p = 0; p < processes.size(); ++p) {
+      if (pushes(processes[p], label)) counts += std::max(1, static_cast<int>(parts_[p].size()));
+    }
     complete_[static_cast<std::size_t>(label)] = job.add_signal(counts);
     if (newest_ || label > rules_.bound_label(last - 1)) continue;  // it is not requested ahead
     add_answers(processes, label, job);
@@ -102,10 +109,12 @@ void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const
   }
 }
 
-void ServerTraffic::note_pushes(EngineJob& job) {
+void ServerTraffic::note_pushes(std::span<const PlanProcess> processes, EngineJob& job) {
   pushed_.assign(complete_.size(), -1);
   for (std::size_t label = 1; label < pushed_.size(); ++label) {
-    pushed_[label] = job.add_signal(static_cast<int>(parts_.size()));
+    pushed_[label] = job.add_signal(static_cast<int>(std::count_if(
+        processes.begin(), processes.end(),
+        [&](const PlanProcess& process) { return pushes(process, static_cast<Label>(label)); })));
   }
 }
 

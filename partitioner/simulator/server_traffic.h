@@ -41,7 +41,7 @@ class ServerTraffic {
   void pull(EngineJob& job, int process, Minibatch minibatch);
 
   // For pulls whose times were recorded (replay.h), before any push.
-  void note_pushes(EngineJob& job);
+  void note_pushes(std::span<const PlanProcess> processes, EngineJob& job);
   void pull_recorded(EngineJob& job, int process, Minibatch minibatch, double seconds);
 
   double bytes_between_nodes() const { return bytes_between_nodes_; }  // per wave
@@ -61,6 +61,7 @@ class ServerTraffic {
     double there = 0;  // latencies
     double back = 0;
   };
+  bool pushes(const PlanProcess& process, Label label) const;
   void add_labels(std::span<const PlanProcess> processes, EngineJob& job);
   void add_answers(std::span<const PlanProcess> processes, Label label, EngineJob& job);
   void pull_newest(EngineJob& job, int process, Label bound);

@@ -41,25 +41,31 @@ struct Run {
   }
   double at(const std::vector<std::int64_t>& marks, std::size_t process, Minibatch p) const {
     const std::size_t mark = process * static_cast<std::size_t>(job.minibatches);
+    // One that has fewer than others has ended.
+    while (p > 0 && marks[mark + static_cast<std::size_t>(p)] < 0) --p;
     return times.end[static_cast<std::size_t>(marks[mark + static_cast<std::size_t>(p)])];
   }
 };
 
 Run play(const Plan& plan, const System& system, CostTable& costs, const SimulationRequest& request,
          int minibatches) {
+  // As many as the file has of each virtual worker, unless another number is asked for.
+  const bool all = request.durations && minibatches == request.durations->minibatches();
+  const std::optional<int> asked = all ? std::nullopt : std::optional(minibatches);
   check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
   Run run;
   run.wave = request.exchanges ? plan.wave_length() : plan.in_flight;
   run.bounded = traits(system.sync).bounded;
   std::optional<Replay> replay;
-  if (request.durations) replay.emplace(*request.durations);
+  if (request.durations) {
+    replay.emplace(*request.durations, plan.virtual_workers.size(), asked);
+  }
   run.job = build_plan_job(plan, system, costs, minibatches,
                            request.keep_events ? KeepActions::yes : KeepActions::no,
                            request.exchanges, replay ? &*replay : nullptr);
   if (replay) {
-    replay->check_all_played(minibatches);
+    replay->check_all_played();
     run.replayed = replay->replayed();
-    run.replayed->minibatches = minibatches;
   }
   Engine engine;
   run.times = engine.play(run.job.engine, {request.seed, request.jitter, request.most_rates});

@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/simulator/gantt.h"
 
 namespace hetpipe {
-
 std::shared_ptr<const Timeline> make_timeline(const TrainJob& job) {
   if (!job.time) return nullptr;
   const Sampler sampler = make_sampler(job);
@@ -47,10 +47,9 @@ void SimulatedRank::put_into(ActionRecord& record) {
                       .payload = record.payload};
   const auto span = row_.of(action);
   if (span) recorded_ = span->end;
-  const bool computes = span && span->busy > 0;
-  record.start_ns = to_ns(computes ? std::max(span->start, span->end - span->busy)
-                          : span   ? span->start
-                                   : recorded_);
+  double start = span ? span->start : recorded_;
+  if (span && computes(record.kind)) start = std::max(start, span->end - span->busy);
+  record.start_ns = to_ns(start);
   record.end_ns = to_ns(recorded_);
 }
 

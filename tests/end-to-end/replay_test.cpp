@@ -15,6 +15,7 @@ Training with_clock(const std::string& system) {
   Training training;
   training.system = system;
   training.simulated = true;
+  training.parameters_travel = true;
   training.samples = 100;
   training.workers = {{8, {3, 5}}, {4, {3, 5}}};
   training.paces = {0.003, 0.001};
