@@ -52,6 +52,7 @@ done
 refused "usage: hetpipe <subcommand>"
 refused "unknown subcommand 'plann' (did you mean 'plan'?)" plann
 refused "unknown option '--clustr' (did you mean '--cluster'?)" plan --clustr c.toml --profile p.toml
+refused "--plan: is missing" simulate --cluster c.toml --profile p.toml
 refused "--cluster: is missing" plan --clustr c.toml
 refused "--what-if: needs a value (an empty one was given)" plan --cluster c.toml --profile p.toml --what-if ""
 refused "$folder/none.toml: cannot be read" plan --cluster "$folder/none.toml" --profile p.toml
