@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -48,19 +49,42 @@ std::optional<Timed> computing(ActionKind kind) {
   }
 }
 
-// With the clock of rank 0 (ClockEstimate), from `origin_ns` on.
-std::vector<Event> events_of(const Trace& trace, std::int64_t origin_ns) {
-  std::vector<Event> events;
-  const std::int64_t first = trace.events.front().start_ns;
-  const auto seconds = [&](std::int64_t ns) {
-    return (static_cast<double>(ns - origin_ns) + trace.clock.offset_ns +
-            trace.clock.drift * static_cast<double>(ns - first)) *
+// How the clock of a host stands to that of rank 0's (ClockEstimate).
+struct HostClock {
+  ClockEstimate estimate{};
+  std::int64_t first_ns = 0;  // since when it drifts
+
+  double seconds(std::int64_t ns, std::int64_t origin_ns) const {
+    return (static_cast<double>(ns - origin_ns) + estimate.offset_ns +
+            estimate.drift * static_cast<double>(ns - first_ns)) *
            1e-9;
-  };
+  }
+};
+
+// Ranks of one host share its clock: the best estimate that one of them has made holds for all,
+// and none is needed on the host of rank 0.
+std::map<std::string, HostClock> clocks_of(const std::vector<Trace>& traces) {
+  std::map<std::string, HostClock> clocks;
+  for (const Trace& trace : traces) {
+    if (trace.info.rank == 0) clocks[trace.info.host] = {};
+  }
+  for (const Trace& trace : traces) {
+    if (trace.events.empty()) continue;
+    const HostClock own{trace.clock, trace.events.front().start_ns};
+    const auto [found, added] = clocks.try_emplace(trace.info.host, own);
+    if (!added && trace.clock.uncertainty_ns < found->second.estimate.uncertainty_ns) {
+      found->second = own;
+    }
+  }
+  return clocks;
+}
+
+std::vector<Event> events_of(const Trace& trace, const HostClock& clock, std::int64_t origin_ns) {
+  std::vector<Event> events;
   for (const TraceEvent& event : trace.events) {
-    events.push_back({seconds(event.start_ns), seconds(event.end_ns),
-                      static_cast<ActionKind>(event.kind), event.minibatch, event.micro_batch,
-                      event.chunk});
+    events.push_back({clock.seconds(event.start_ns, origin_ns),
+                      clock.seconds(event.end_ns, origin_ns), static_cast<ActionKind>(event.kind),
+                      event.minibatch, event.micro_batch, event.chunk});
   }
   return events;
 }
@@ -91,6 +115,7 @@ class RunReader {
   bool waves() const { return plan_.server && traits(system_.sync).waves(); }
 
   void take(const std::vector<Trace>& traces) {
+    const std::map<std::string, HostClock> clocks = clocks_of(traces);
     std::int64_t origin = std::numeric_limits<std::int64_t>::max();
     for (const Trace& trace : traces) {
       if (trace.info.virtual_worker < 0 || trace.events.empty()) continue;
@@ -107,7 +132,7 @@ class RunReader {
         found = &trace;
       }
       if (found == nullptr) refuse("none of its ranks is " + to_string(place));
-      devices_.push_back({place, events_of(*found, origin)});
+      devices_.push_back({place, events_of(*found, clocks.at(found->info.host), origin)});
     }
   }
 
@@ -200,8 +225,8 @@ class RunReader {
          awaited_.senders(where, forward ? Payload::activations : Payload::gradients)) {
       made = std::max(made, end_of(sender, forward ? 'F' : 'B', wait.minibatch, wait.micro));
     }
-    if (made > when) return ready;  // a clock's error
-    add(where, wait, forward ? Timed::activations : Timed::gradients, when - made);
+    // Clocks of two hosts may disagree by more than that.
+    add(where, wait, forward ? Timed::activations : Timed::gradients, std::max(0.0, when - made));
     return when;
   }
 
@@ -218,8 +243,8 @@ class RunReader {
       }
     }
     if (bounded && !plan_.server->pulls_newest()) {
-      if (label == first_ / length || when <= ready || pushed > when) return std::max(ready, when);
-      add(device.place, wait, Timed::snapshot, when - pushed);
+      if (label == first_ / length || when <= ready) return std::max(ready, when);
+      add(device.place, wait, Timed::snapshot, std::max(0.0, when - pushed));
       return when;
     }
     const double since = bounded && device.place.stage == 0 ? std::max(ready, pushed) : ready;
