@@ -231,6 +231,7 @@ class RunReader {
   }
 
   double pulled(const RecordedDevice& device, const Event& wait, double when, double ready) {
+    if (!waves()) refuse("it has pulls, and the plan has no parameter server");
     const Minibatch length = plan_.wave_length();
     const Wave wave = wait.minibatch / length;
     const Label label = std::max<Label>(first_ / length, wave - plan_.server->clock_distance);

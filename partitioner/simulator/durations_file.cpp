@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMostBadRows = 20;
 constexpr std::size_t kMostDurations = 20'000'000;
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 48;
 
 const std::array<std::string, 7> kDurationColumns{"virtual worker", "stage", "replica", "minibatch",
                                                   "micro-batch",    "kind",  "seconds"};
@@ -189,7 +190,8 @@ class DurationsReader {
   template <class Integer>
   bool number(std::string_view text, const std::string& column, Integer& value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value >= 0) return true;
+    const bool read = error == std::errc() && end == text.data() + text.size();
+    if (read && value >= 0 && value <= kMostNumber) return true;
     add(column + " = '" + std::string(text) + "' (a number counted from 0). Correct it.");
     return false;
   }

@@ -365,12 +365,36 @@ void check(const Plan& plan, const System& system, const SimulationRequest& requ
   }
 }
 
+void check_durations(const Durations& durations, const Plan& plan) {
+  const auto first = static_cast<long long>(durations.first());
+  if (durations.minibatches() > std::ssize(durations.rows())) {
+    throw UserError(durations.file(),
+                    format("has %zu rows of minibatches %lld to %lld (fewer than one of each). Add "
+                           "those that are missing, or remove what stands apart.",
+                           durations.rows().size(), first,
+                           first + static_cast<long long>(durations.minibatches()) - 1));
+  }
+  if (traits(composition(plan).sync).waves()) return;
+  for (std::size_t vw = 1; vw < plan.virtual_workers.size(); ++vw) {
+    const Minibatch own = durations.minibatches_of(static_cast<int>(vw));
+    if (own == durations.minibatches_of(0)) continue;
+    throw UserError(
+        durations.file(),
+        format("ends with minibatch %lld of virtual worker 0 and with minibatch %lld of "
+               "virtual worker %zu (they add their gradients of every minibatch). "
+               "Remove what only one of them has.",
+               first + static_cast<long long>(durations.minibatches_of(0)) - 1,
+               first + static_cast<long long>(own) - 1, vw));
+  }
+}
+
 }  // namespace
 
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
                     const SimulationRequest& asked) {
   check_fits(plan, cluster, profile);
   SimulationRequest request = asked;
+  if (request.durations) check_durations(*request.durations, plan);
   if (request.durations && !request.minibatches) {
     request.minibatches = static_cast<int>(request.durations->minibatches());
   }

@@ -173,6 +173,18 @@ TEST(Replay, SumsComeAfterTheLastGradients) {
   EXPECT_NEAR(replay(plan_of("data-parallel", 2, 1), rows).replayed->seconds, 8.5, 1e-9);
 }
 
+TEST(Replay, RefusesMinibatchesThatOnlyOneHasOfThoseThatSum) {
+  const std::string rows = "0,0,0,0,0,F,1\n1,0,0,0,0,F,1\n1,0,0,1,0,F,1\n";
+  EXPECT_THAT(user_error([&] { replay(plan_of("data-parallel", 2, 1), rows); }),
+              HasSubstr("d.csv: ends with minibatch 0 of virtual worker 0 and with minibatch 1 of "
+                        "virtual worker 1"));
+  EXPECT_THAT(user_error([&] { replay(plan_of("data-parallel", 2, 1), "0,0,0,0,0,F,1\n"); }),
+              HasSubstr("d.csv: ends with minibatch 0 of virtual worker 0"));
+  EXPECT_THAT(
+      user_error([&] { replay(plan_of("data-parallel", 1, 1), "0,0,0,3,0,F,1\n0,0,0,9,0,F,1\n"); }),
+      HasSubstr("d.csv: has 2 rows of minibatches 3 to 9"));
+}
+
 // Waves of one minibatch, pushed at 3 and 5 s. D = 0: gates open at 5.5 and 5.25; so the second
 // ones end at 8.5 and 10.25. Without a bound, snapshots take as long from the gate on: at 3.5 and
 // 5.25.
