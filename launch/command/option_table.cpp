@@ -328,7 +328,7 @@ OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Pro
       if (option.required && option.positional && !tried) {
         problems.add(placeholder(option),
                      "is missing (hetpipe " + command_ + " requires it). Give " + usage() + ".");
-      } else if (option.required && !option.text() && !tried) {
+      } else if (option.required && option.text().value_or("").empty() && !tried) {
         problems.add("--" + option.name, "is missing (hetpipe " + command_ +
                                              " requires it). Give --" + option.name + " " +
                                              option.value + ".");

@@ -138,6 +138,7 @@ std::span<const Subcommand> subcommands() {
                  check_command},
       Subcommand{"checkpoint", "shows, verifies, compares, exports checkpoints",
                  checkpoint_command},
+      Subcommand{"trace", "turns what a run recorded into files for other programs", trace_command},
       Subcommand{"data", "imports, shows and measures data sets", data_command},
   };
   return kSubcommands;

@@ -81,14 +81,16 @@ int probe_command(const Invocation& how);
 int profile_command(const Invocation& how);
 int sbatch_command(const Invocation& how);
 int simulate_command(const Invocation& how);
+int trace_command(const Invocation& how);
 int train_command(const Invocation& how);
 
-// Actions of `hetpipe checkpoint` and `hetpipe data`.
+// Actions of `hetpipe checkpoint`, `hetpipe data` and `hetpipe trace`.
 int checkpoint_info(const Invocation& how);
 int checkpoint_verify(const Invocation& how);
 int checkpoint_diff(const Invocation& how);
 int checkpoint_export(const Invocation& how);
 int checkpoint_import(const Invocation& how);
 int data_import(const Invocation& how);
+int trace_export(const Invocation& how);
 
 }  // namespace hetpipe

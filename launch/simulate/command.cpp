@@ -13,6 +13,7 @@
 #include "launch/plan/options.h"
 #include "launch/simulate/text.h"
 #include "partitioner/simulator/chrome_trace.h"
+#include "partitioner/simulator/durations.h"
 #include "partitioner/simulator/gantt.h"
 #include "partitioner/simulator/simulate.h"
 #include "partitioner/toml_file.h"
@@ -23,6 +24,7 @@ namespace {
 struct SimulateOptions {
   PlanningOptions files;  // cluster, profile, profile_device
   std::string plan;
+  std::optional<std::string> durations;
   std::optional<int> minibatches;
   std::optional<std::int64_t> seed;
   double jitter = 0;
@@ -49,7 +51,12 @@ OptionTable table_of(SimulateOptions& options) {
             precision_option(options.files, PlanGiven::possibly),
             required(text_option("plan", "FILE", options.plan,
                                  "Plan, as written by hetpipe plan or by hand.")),
-            unset_means("enough to reach a steady state",
+            text_option("durations", "FILE", options.durations,
+                        "Replays recorded times of each action (CSV: virtual worker, stage, "
+                        "replica, minibatch, micro-batch, kind, seconds), as hetpipe trace export "
+                        "writes them of a run. What has no row takes the time of profile and "
+                        "network."),
+            unset_means("enough to reach a steady state, or those of --durations",
                         integer_option("minibatches", "N", options.minibatches, {1, 1e6},
                                        "Minibatches of each virtual worker.")),
             real_option("jitter", "X", options.jitter, {0, 2},
@@ -77,7 +84,8 @@ OptionTable table_of(SimulateOptions& options) {
 void check(const SimulateOptions& options, Problems& problems) {
   NamedFiles used{{"--cluster", options.files.cluster},
                   {"--profile", options.files.profile},
-                  {"--plan", options.plan}};
+                  {"--plan", options.plan},
+                  {"--durations", options.durations}};
   for (const auto& [option, file] : {std::pair{"--svg", options.svg}, {"--trace", options.trace}}) {
     if (!file) continue;
     check_output_file(option, *file, problems);
@@ -86,6 +94,11 @@ void check(const SimulateOptions& options, Problems& problems) {
   }
   if (options.seed && options.jitter == 0) {
     problems.add("--seed", "has no effect (only the jitter is random). Add --jitter X.");
+  }
+  if (options.durations && options.jitter > 0) {
+    problems.add("--jitter",
+                 "cannot be combined with --durations (recorded times have their own). Leave one "
+                 "out.");
   }
   if (options.json && options.gantt) {
     problems.add("--gantt",
@@ -162,9 +175,14 @@ int simulate_command(const Invocation& how) {
   const Profile profile = load_profile_of(options.files, cluster, &unchecked);
   const Plan plan = load_plan(options.plan, cluster, profile);
   check_files_of_plan(options, plan, cluster, profile);
-  const SimulationRequest request{options.minibatches,
-                                  static_cast<std::uint64_t>(options.seed.value_or(0)),
-                                  options.jitter, options.gantt || options.svg || options.trace};
+  std::optional<Durations> durations;
+  if (options.durations) {
+    durations = parse_durations(read_file(*options.durations), *options.durations);
+  }
+  SimulationRequest request{options.minibatches,
+                            static_cast<std::uint64_t>(options.seed.value_or(0)), options.jitter,
+                            options.gantt || options.svg || options.trace};
+  if (durations) request.durations = &*durations;
   const Simulation simulation =
       said_of(plan.runtime.empty() ? options.plan : place_of_key(options.plan, "runtime"),
               [&] { return simulate(plan, cluster, profile, request); });
@@ -178,6 +196,7 @@ int simulate_command(const Invocation& how) {
     return 0;
   }
   std::string text = simulation_table(plan, cluster, simulation);
+  if (durations) text += "\n" + replayed_text(*options.durations, *simulation.replayed);
   if (!unmeasured.empty()) text += "\n" + unmeasured_text(unmeasured);
   if (options.gantt) {
     drawing.width = line_width();

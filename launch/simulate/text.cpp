@@ -41,7 +41,37 @@ std::string simulation_json(const Plan& plan, const Simulation& simulation,
                               {"peak_memory", stage.memory}});
   }
   json["unmeasured"] = unmeasured_json(unmeasured);
+  if (simulation.replayed) {
+    const Replayed& replayed = *simulation.replayed;
+    json["replay"] = {{"minibatches", replayed.minibatches}, {"seconds", replayed.seconds},
+                      {"recorded", replayed.recorded},       {"medians", replayed.medians},
+                      {"of_profile", replayed.of_profile},   {"ignored", replayed.rest}};
+  }
   return json.dump(2) + "\n";
+}
+
+std::string replayed_text(const std::string& file, const Replayed& replayed) {
+  std::string text =
+      format("replayed: %lld minibatches of each virtual worker in %.6g s, with %lld times of %s\n",
+             static_cast<long long>(replayed.minibatches), replayed.seconds,
+             static_cast<long long>(replayed.recorded), file.c_str());
+  if (!replayed.of_profile.empty()) {
+    text +=
+        "of the profile, as the file has none of these: " + join(replayed.of_profile, ", ") + "\n";
+  }
+  if (replayed.medians > 0) {
+    text += format(
+        "%lld actions behind the recorded minibatches take the median of their stage "
+        "and kind\n",
+        static_cast<long long>(replayed.medians));
+  }
+  if (replayed.rest > 0) {
+    text += format(
+        "%lld rows of actions that follow from the others (S, V, P, L, E, C) are not "
+        "used\n",
+        static_cast<long long>(replayed.rest));
+  }
+  return text;
 }
 
 std::string simulation_table(const Plan& plan, const Cluster& cluster,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "partitioner/cost/memory.h"
 #include "partitioner/profile/tied.h"
@@ -25,6 +26,25 @@ std::vector<std::vector<int>> holders(std::span<const std::int64_t> own,
 }
 
 }  // namespace
+
+std::vector<std::vector<int>> sharers(const Profile& profile,
+                                      std::span<const PlanProcess> processes, ReduceScope scope) {
+  std::vector<std::set<int>> shared(processes.size());
+  for (const std::vector<int>& members : holders(own_parameter_bytes(profile), processes)) {
+    for (const int one : members) {
+      for (const int other : members) {
+        const bool same = processes[static_cast<std::size_t>(one)].virtual_worker ==
+                          processes[static_cast<std::size_t>(other)].virtual_worker;
+        if (same || scope == ReduceScope::everybody) {
+          shared[static_cast<std::size_t>(one)].insert(other);
+        }
+      }
+    }
+  }
+  std::vector<std::vector<int>> result;
+  for (const std::set<int>& members : shared) result.emplace_back(members.begin(), members.end());
+  return result;
+}
 
 AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> processes,
                      ReduceScope scope, Network& network, int minibatches)

@@ -20,6 +20,11 @@ enum class ReduceScope {
   virtual_worker,  // its replicas alone; servers do the rest
 };
 
+// [process] the processes that hold a layer with parameters that it holds as well, itself among
+// them, ascending: whose gradients are in the sums that it waits for. Empty: it has no parameters.
+std::vector<std::vector<int>> sharers(const Profile& profile,
+                                      std::span<const PlanProcess> processes, ReduceScope scope);
+
 class AllReduce {
  public:
   AllReduce(const Profile& profile, std::span<const PlanProcess> processes, ReduceScope scope,

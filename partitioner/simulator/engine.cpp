@@ -190,7 +190,7 @@ void Engine::run(std::int32_t process) {
           const EngineQuestion& question = at(job_->questions, op.index);
           p.now = std::max(p.now + question.there, at(times_.fired, index)) + question.back;
         } else {
-          p.now = std::max(p.now, at(times_.fired, index));
+          p.now = std::max(p.now, at(times_.fired, index) + op.seconds);
         }
         break;
       }

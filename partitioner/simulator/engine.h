@@ -26,7 +26,7 @@ namespace hetpipe {
 enum class OpKind : std::uint8_t {
   compute,  // `seconds` of the process
   send,     // puts transfer `index` into its queue; may block, see SendMode
-  wait,     // for signal `index`; receives are waits for the signal of a transfer
+  wait,     // until `seconds` after signal `index`; receives are waits for that of a transfer
   stream,   // likewise, for the last of many messages, of which the first are under way
   arrive,   // counts towards signal `index`, does not wait
   ask,      // question `index`: there, wait for its signal, and back
@@ -98,7 +98,7 @@ struct EngineJob {
   void send(int transfer, SendMode mode = SendMode::overlapped) {
     ops.push_back({0, transfer, OpKind::send, mode});
   }
-  void wait(int signal) { ops.push_back({0, signal, OpKind::wait}); }
+  void wait(int signal, double seconds = 0) { ops.push_back({seconds, signal, OpKind::wait}); }
   void wait_stream(int signal) { ops.push_back({0, signal, OpKind::stream}); }
   void arrive(int signal) { ops.push_back({0, signal, OpKind::arrive}); }
   void ask(int signal, double there, double back);

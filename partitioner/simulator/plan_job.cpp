@@ -12,6 +12,8 @@
 #include "partitioner/schedule/wave_rules.h"
 #include "partitioner/simulator/all_reduce.h"
 #include "partitioner/simulator/network.h"
+#include "partitioner/simulator/recorded_sums.h"
+#include "partitioner/simulator/replay.h"
 #include "partitioner/simulator/server_traffic.h"
 
 namespace hetpipe {
@@ -21,12 +23,13 @@ namespace {
 class Builder {
  public:
   Builder(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-          KeepActions keep, bool exchanges)
+          KeepActions keep, bool exchanges, Replay* replay)
       : plan_(plan),
         exchanges_(exchanges),
         system_(system),
         costs_(costs),
         keep_(keep),
+        replay_(replay),
         passes_(passes_of(system.schedule, plan.micro_batches)),
         network_(costs.cluster(), result_.engine,
                  costs.cluster().emulated() ? Sharing::queued : Sharing::fair) {
@@ -62,6 +65,10 @@ class Builder {
   }
 
  private:
+  // One past the last minibatch of a virtual worker.
+  Minibatch end_of(int virtual_worker) const {
+    return replay_ ? replay_->minibatches_of(virtual_worker) : result_.minibatches;
+  }
   bool waves() const { return exchanges_ && plan_.server && traits(system_.sync).waves(); }
 
   // Virtual workers of one form share their schedule.
@@ -71,34 +78,40 @@ class Builder {
     how.sync = waves() ? StageSync::waves : StageSync::all_reduce;
     how.in_flight = waves() ? plan_.in_flight : 1;
     how.round = waves() ? plan_.server->round : 1;
-    how.end = result_.minibatches;
+    how.end = end_of(static_cast<int>(vw));
     for (const PlanStage& stage : plan_.virtual_workers[vw].stages) {
       how.recompute.push_back(recomputes(stage, system_.weights));
     }
-    const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute});
+    const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute, how.end});
     if (added) {
       ScheduleRequest request =
           schedule_request(plan_, plan_.virtual_workers[vw], system_.schedule);
-      request.end = result_.minibatches;
+      request.end = how.end;
       at->second = lower(generate(system_.schedule, request), how);
     }
     return at->second;
   }
 
   void add_synchronisation() {
-    all_reduce_.emplace(
-        costs_.profile(), result_.processes,
-        !traits(system_.sync).waves() ? ReduceScope::everybody : ReduceScope::virtual_worker,
-        network_, result_.minibatches);
+    const ReduceScope scope =
+        !traits(system_.sync).waves() ? ReduceScope::everybody : ReduceScope::virtual_worker;
+    all_reduce_.emplace(costs_.profile(), result_.processes, scope, network_, result_.minibatches);
+    if (replay_ && replay_->has_sums()) {
+      recorded_sums_.emplace(costs_.profile(), result_.processes, scope, result_.minibatches,
+                             result_.engine);
+    }
     result_.sync_bytes_between_nodes = all_reduce_->bytes_between_nodes();
     if (!waves()) return;
     WaveRules rules;
     rules.in_flight = plan_.in_flight;
     rules.round = plan_.server->round;
     rules.distance = plan_.server->clock_distance;
-    rules.end.assign(workers_.size(), result_.minibatches);
+    for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
+      rules.end.push_back(end_of(static_cast<int>(vw)));
+    }
     servers_.emplace(plan_, system_.sync, rules, costs_.profile(), result_.processes, network_,
                      result_.engine);
+    if (replay_) servers_->note_pushes(result_.processes, result_.engine);
     result_.sync_bytes_between_nodes +=
         servers_->bytes_between_nodes() / static_cast<double>(plan_.wave_length());
   }
@@ -149,58 +162,101 @@ class Builder {
     const ReplicaTimes& times = place.times;
     switch (action.kind) {
       case ActionKind::forward:
-        if (action.micro == 0 && tied_weights_change(action.minibatch)) {
+        if (action.micro == 0 && tied_weights_change(action.minibatch) && !ties_recorded()) {
           exchange_tied_weights(worker, place, action.minibatch);
         }
-        [[fallthrough]];
+        compute(Timed::forward, place, action, times.forward * passes_.forward);
+        break;
       case ActionKind::recompute:
-        job.compute(times.forward * passes_.forward);
+        compute(Timed::recompute, place, action, times.forward * passes_.forward);
         break;
       case ActionKind::backward: {
         double seconds = times.backward;
         if (traits(system_.schedule).backward == BackwardForm::split)
           seconds -= times.weight_gradient;
-        job.compute(seconds * passes_.backward);
+        compute(Timed::backward, place, action, seconds * passes_.backward);
         mark(result_.computed, index, action);
         break;
       }
       case ActionKind::weight_gradient:
-        job.compute(times.weight_gradient * passes_.backward);
+        compute(Timed::weight_gradient, place, action, times.weight_gradient * passes_.backward);
         mark(result_.computed, index, action);
         break;
       case ActionKind::receive: {
         const int signals =
             action.payload == Payload::activations ? place.activations_in : place.gradients_in;
-        if (signals >= 0) job.wait(signals + message_of(action));
+        if (signals < 0) break;
+        job.wait(signals + message_of(action), recorded(place, action.payload, action).value_or(0));
         break;
       }
       case ActionKind::send:
-        send(worker, place, action.payload, message_of(action));
+        send(worker, place, action);
         break;
       case ActionKind::update:
-        if (waves()) {  // replicas alone
-          add_up_tied(process, worker, action.minibatch);
-          all_reduce_->join(job, index, action.minibatch);
-        }
-        all_reduce_->wait(job, index, action.minibatch);
-        job.compute(update_seconds(worker, process));
+        if (waves()) hand_over(index, process, worker, action.minibatch);  // replicas alone
+        wait_for_sum(index, place, action.minibatch);
+        compute(Timed::update, place, action, update_seconds(worker, process));
         mark(result_.updated, index, action);
         break;
       case ActionKind::push:
         if (waves()) {
           servers_->push(job, index, action.minibatch);
         } else {
-          add_up_tied(process, worker, action.minibatch);
-          all_reduce_->join(job, index, action.minibatch);
+          hand_over(index, process, worker, action.minibatch);
         }
         break;
       case ActionKind::pull:
-        servers_->pull(job, index, action.minibatch);
+        if (const auto seconds = waited(Timed::snapshot, place, action.minibatch, 0)) {
+          servers_->pull_recorded(job, index, action.minibatch, *seconds);
+        } else {
+          servers_->pull(job, index, action.minibatch);
+        }
         break;
       case ActionKind::evaluate:
       case ActionKind::checkpoint:
         break;  // not part of a steady pace
     }
+  }
+
+  RecordedPlace replica_of(const StagePlace& place) const {
+    return {result_.processes[at(place.process)].virtual_worker, place.stage, place.replica};
+  }
+  void compute(Timed what, const StagePlace& place, const Action& action, double modelled) {
+    result_.engine.compute(replay_ ? replay_->computing(what, replica_of(place), action.minibatch,
+                                                        action.micro, modelled)
+                                   : modelled);
+  }
+  // Recorded seconds of what is waited for, if there are any.
+  std::optional<double> waited(Timed what, const StagePlace& place, Minibatch p, int micro) {
+    return replay_ ? replay_->waited(what, replica_of(place), p, micro) : std::nullopt;
+  }
+  std::optional<double> recorded(const StagePlace& to, Payload payload, const Action& action) {
+    return waited(payload == Payload::activations ? Timed::activations : Timed::gradients, to,
+                  action.minibatch, action.micro);
+  }
+  bool ties_recorded() const { return replay_ && replay_->has_messages(); }
+
+  // Its gradients of a minibatch, to those that share its layers.
+  void hand_over(int index, const PlanProcess& process, const PlanWorker& worker, Minibatch p) {
+    if (!ties_recorded()) add_up_tied(process, worker, p);
+    if (!recorded_sums_) {
+      all_reduce_->join(result_.engine, index, p);
+    } else if (ends_step(process.virtual_worker, p)) {
+      recorded_sums_->join(result_.engine, index, p);
+    }
+  }
+  void wait_for_sum(int index, const StagePlace& place, Minibatch p) {
+    if (!recorded_sums_) {
+      all_reduce_->wait(result_.engine, index, p);
+    } else if (const RecordedPlace where = replica_of(place);
+               ends_step(where.virtual_worker, p) && !recorded_sums_->alone(index)) {
+      recorded_sums_->wait(result_.engine, index, p, replay_->sum(where, p));
+    }
+  }
+  // Its update is a step of the optimizer: the runtime sums for these.
+  bool ends_step(int virtual_worker, Minibatch p) const {
+    return !traits(system_.weights).update_by_wave || (p + 1) % plan_.in_flight == 0 ||
+           p + 1 == end_of(virtual_worker);
   }
 
   // Before the first F of a minibatch: what it uses of other stages' weights, and what they use.
@@ -219,7 +275,7 @@ class Builder {
   // Before an update, from the last stage of a process to its first.
   void add_up_tied(const PlanProcess& process, const PlanWorker& worker, Minibatch p) {
     const bool by_wave = traits(system_.weights).update_by_wave;
-    if (by_wave && (p + 1) % plan_.in_flight != 0 && p + 1 < result_.minibatches) return;
+    if (by_wave && (p + 1) % plan_.in_flight != 0 && p + 1 < end_of(process.virtual_worker)) return;
     for (int c = worker.pipeline.chunks - 1; c >= 0; --c) {
       const StagePlace& place =
           worker.place(c * worker.pipeline.positions + process.position, process.replica);
@@ -252,11 +308,16 @@ class Builder {
     return static_cast<int>(action.minibatch) * passes_.actions + action.micro;
   }
 
-  void send(const PlanWorker& worker, const StagePlace& place, Payload payload, int message) {
-    const bool forward = payload == Payload::activations;
+  void send(const PlanWorker& worker, const StagePlace& place, const Action& action) {
+    const bool forward = action.payload == Payload::activations;
     for (const RoutedPiece& piece : forward ? place.activations : place.gradients) {
       const StagePlace& to = worker.places[at(piece.to)];
-      send(piece, (forward ? to.activations_in : to.gradients_in) + message);
+      const int signal = (forward ? to.activations_in : to.gradients_in) + message_of(action);
+      if (recorded(to, action.payload, action)) {
+        result_.engine.arrive(signal);
+      } else {
+        send(piece, signal);
+      }
     }
   }
   void send(const RoutedPiece& piece, int signal) {
@@ -273,21 +334,23 @@ class Builder {
   const System& system_;
   CostTable& costs_;
   KeepActions keep_;
+  Replay* replay_;  // null: all times are modelled
   Passes passes_;
   PlanJob result_;
   Network network_;
   std::vector<PlanWorker> workers_;
-  std::map<std::tuple<int, std::vector<bool>>, Schedule> schedules_;
+  std::map<std::tuple<int, std::vector<bool>, Minibatch>, Schedule> schedules_;
   std::vector<const Schedule*> schedules_of_;  // [virtual worker], lowered
   std::optional<AllReduce> all_reduce_;
+  std::optional<RecordedSums> recorded_sums_;  // in its place
   std::optional<ServerTraffic> servers_;
 };
 
 }  // namespace
 
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       KeepActions keep, bool exchanges) {
-  return Builder(plan, system, costs, minibatches, keep, exchanges).build();
+                       KeepActions keep, bool exchanges, Replay* replay) {
+  return Builder(plan, system, costs, minibatches, keep, exchanges, replay).build();
 }
 
 }  // namespace hetpipe

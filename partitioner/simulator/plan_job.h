@@ -15,19 +15,21 @@
 // schedule with the profile's times.
 namespace hetpipe {
 
+class Replay;
+
 // Whether it is kept which operations belong to which action.
 enum class KeepActions { no, yes };
 
 struct PlanJob {
   EngineJob engine;
-  int minibatches = 0;                     // of each virtual worker
+  int minibatches = 0;                     // of the virtual worker that has most
   std::vector<PlanProcess> processes;      // by virtual worker, position, replica
   std::int64_t actions = 0;                //
   std::vector<Action> recorded;            // process after process, where they are kept
   std::vector<std::int64_t> first_op;      // [recorded]
   std::vector<std::int64_t> recorded_end;  // [process]: one past its last in `recorded`
   std::vector<std::int64_t> computed;   // [process * minibatches + p]: the operation that ends the
-                                        // computing of minibatch p there
+                                        // computing of minibatch p there; -1: it has none
   std::vector<std::int64_t> updated;    // likewise, its update
   double sync_bytes_between_nodes = 0;  // parameters and gradients, per minibatch of each
   std::vector<int> complete;            // of ServerTraffic, as the gates
@@ -35,8 +37,8 @@ struct PlanJob {
 };
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.
-// Without `exchanges` virtual workers push and pull nothing.
+// Without `exchanges` virtual workers push and pull nothing. `replay`: recorded times; may be null.
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       KeepActions keep, bool exchanges);
+                       KeepActions keep, bool exchanges, Replay* replay = nullptr);
 
 }  // namespace hetpipe

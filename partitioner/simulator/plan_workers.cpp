@@ -55,6 +55,27 @@ Passes passes_of(ScheduleRule rule, int micro_batches) {
   return {micro_batches, 1, all ? micro_batches : 1};
 }
 
+void add_processes(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule,
+                   std::vector<PlanProcess>& processes) {
+  const PlanVirtualWorker& planned = plan.virtual_workers[at(vw.value)];
+  const int positions = pipeline_of(planned, rule).positions;
+  for (int i = 0; i < positions; ++i) {
+    const PlanStage& stage = planned.stages[at(i)];
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      PlanProcess process;
+      process.virtual_worker = vw.value;
+      process.position = i;
+      process.replica = static_cast<int>(r);
+      process.replicas = static_cast<int>(stage.devices.size());
+      process.device = stage.devices[r];
+      for (std::size_t j = at(i); j < planned.stages.size(); j += at(positions)) {
+        process.layers.emplace_back(planned.stages[j].first_layer, planned.stages[j].end_layer);
+      }
+      processes.push_back(std::move(process));
+    }
+  }
+}
+
 PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule, CostTable& costs,
                         std::vector<PlanProcess>& processes) {
   const PlanVirtualWorker& planned = plan.virtual_workers[at(vw.value)];
@@ -63,22 +84,12 @@ PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule,
   const int positions = worker.pipeline.positions;
   const WorkerTimes times = worker_times(plan, vw, costs);
   std::vector<int> process_of_position;
-  for (int i = 0; i < positions; ++i) {
-    const PlanStage& stage = planned.stages[at(i)];
-    process_of_position.push_back(static_cast<int>(processes.size()));
-    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
-      PlanProcess process;
-      process.virtual_worker = vw.value;
-      process.position = i;
-      process.replica = static_cast<int>(r);
-      process.replicas = static_cast<int>(stage.devices.size());
-      process.device = stage.devices[r];
-      process.kind = times[at(i)][r].kind;
-      for (std::size_t j = at(i); j < planned.stages.size(); j += at(positions)) {
-        process.layers.emplace_back(planned.stages[j].first_layer, planned.stages[j].end_layer);
-      }
-      processes.push_back(std::move(process));
-    }
+  const std::size_t before = processes.size();
+  add_processes(plan, vw, rule, processes);
+  for (std::size_t p = before; p < processes.size(); ++p) {
+    PlanProcess& process = processes[p];
+    if (process.replica == 0) process_of_position.push_back(static_cast<int>(p));
+    process.kind = times[at(process.position)][at(process.replica)].kind;
   }
   for (std::size_t j = 0; j < planned.stages.size(); ++j) {
     worker.first_place.push_back(static_cast<int>(worker.places.size()));
@@ -86,6 +97,8 @@ PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule,
       StagePlace place;
       place.times = times[j][r];
       place.process = process_of_position[j % at(positions)] + static_cast<int>(r);
+      place.stage = static_cast<int>(j);
+      place.replica = static_cast<int>(r);
       worker.places.push_back(std::move(place));
     }
   }

@@ -45,6 +45,8 @@ struct RoutedPiece {
 struct StagePlace {
   ReplicaTimes times;
   int process = 0;
+  int stage = 0;
+  int replica = 0;
   std::vector<RoutedPiece> activations;  // to later stages
   std::vector<RoutedPiece> gradients;    // to earlier stages
   // Signals of the first micro-batch's messages, those of the others follow; -1: none comes.
@@ -69,7 +71,12 @@ struct PlanWorker {
   }
 };
 
-// The processes of the virtual worker are appended: by position, then by replica.
+// The processes of a virtual worker are appended: by position, then by replica. Without their kinds
+// of device.
+void add_processes(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule,
+                   std::vector<PlanProcess>& processes);
+
+// Likewise, with their kinds.
 PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule, CostTable& costs,
                         std::vector<PlanProcess>& processes);
 

@@ -55,13 +55,20 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
   add_labels(processes, job);
 }
 
+// Whether its last push that the label holds is of the wave just below: it has not ended before.
+bool ServerTraffic::pushes(const PlanProcess& process, Label label) const {
+  return label <= rules_.end_wave(VirtualWorkerId{process.virtual_worker});
+}
+
 void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job) {
   const Label last = rules_.end_label();
-  int counts = 0;
-  for (const auto& parts : parts_) counts += std::max(1, static_cast<int>(parts.size()));
   complete_.assign(static_cast<std::size_t>(last) + 1, -1);
   answered_.resize(static_cast<std::size_t>(last) + 1);
   for (Label label = 1; label <= last; ++label) {
+    int counts = 0;
+    for (std::size_t p = 0; p < processes.size(); ++p) {
+      if (pushes(processes[p], label)) counts += std::max(1, static_cast<int>(parts_[p].size()));
+    }
     complete_[static_cast<std::size_t>(label)] = job.add_signal(counts);
     if (newest_ || label > rules_.bound_label(last - 1)) continue;  // it is not requested ahead
     add_answers(processes, label, job);
@@ -97,6 +104,35 @@ void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const
     job.send(job.add_transfer(part.push_route, part.push_bytes, complete));
   }
   if (parts.empty()) job.arrive(complete);
+  if (!pushed_.empty()) {
+    job.arrive(pushed_[static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1]);
+  }
+}
+
+void ServerTraffic::note_pushes(std::span<const PlanProcess> processes, EngineJob& job) {
+  pushed_.assign(complete_.size(), -1);
+  for (std::size_t label = 1; label < pushed_.size(); ++label) {
+    pushed_[label] = job.add_signal(static_cast<int>(std::count_if(
+        processes.begin(), processes.end(),
+        [&](const PlanProcess& process) { return pushes(process, static_cast<Label>(label)); })));
+  }
+}
+
+void ServerTraffic::pull_recorded(EngineJob& job, int process, Minibatch minibatch,
+                                  double seconds) {
+  const auto p = static_cast<std::size_t>(process);
+  const Label label = rules_.bound_label(rules_.wave_of(minibatch));
+  if (!newest_) {
+    if (label > 0) job.wait(pushed_[static_cast<std::size_t>(label)], seconds);
+    return;
+  }
+  const bool gated = front_[p] && traits(sync_).bounded && label > 0;
+  int open = gated ? pushed_[static_cast<std::size_t>(label)] : -1;
+  if (open < 0) job.arrive(open = job.add_signal());
+  const auto asked = static_cast<std::int64_t>(job.ops.size());
+  job.ask(open, 0, seconds);
+  if (asks_for_[p] < 0) return;
+  gates_[static_cast<std::size_t>(asks_for_[p])].push_back({process, asked, 0});
 }
 
 void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {

@@ -40,6 +40,10 @@ class ServerTraffic {
   void push(EngineJob& job, int process, Minibatch minibatch) const;
   void pull(EngineJob& job, int process, Minibatch minibatch);
 
+  // For pulls whose times were recorded (replay.h), before any push.
+  void note_pushes(std::span<const PlanProcess> processes, EngineJob& job);
+  void pull_recorded(EngineJob& job, int process, Minibatch minibatch, double seconds);
+
   double bytes_between_nodes() const { return bytes_between_nodes_; }  // per wave
 
   // [label] the signal that all waves below it are in; -1: of label 0.
@@ -57,18 +61,20 @@ class ServerTraffic {
     double there = 0;  // latencies
     double back = 0;
   };
+  bool pushes(const PlanProcess& process, Label label) const;
   void add_labels(std::span<const PlanProcess> processes, EngineJob& job);
   void add_answers(std::span<const PlanProcess> processes, Label label, EngineJob& job);
   void pull_newest(EngineJob& job, int process, Label bound);
 
   SyncRule sync_;
   WaveRules rules_;
-  bool newest_;  // the label is decided when it is asked for
-  std::vector<std::vector<Part>> parts_;    // [process]
-  std::vector<bool> front_;                 // [process] it stands at the gate
-  std::vector<int> asks_for_;               // [process] virtual worker, of its first replica; or -1
+  bool newest_;                           // the label is decided when it is asked for
+  std::vector<std::vector<Part>> parts_;  // [process]
+  std::vector<bool> front_;               // [process] it stands at the gate
+  std::vector<int> asks_for_;             // [process] virtual worker, of its first replica; or -1
   std::vector<std::vector<GateMark>> gates_;
   std::vector<int> complete_;               // [label] signals
+  std::vector<int> pushed_;                 // [label] signals: all of its pushes have left
   std::vector<std::vector<int>> answered_;  // [label][process] signals; -1: nothing to wait for
   double bytes_between_nodes_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "partitioner/simulator/limits.h"
 #include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/plan_job.h"
+#include "partitioner/simulator/replay.h"
 
 namespace hetpipe {
 namespace {
@@ -32,6 +33,7 @@ struct Run {
   EngineTimes times;
   Minibatch wave = 1;    // minibatches of one
   bool bounded = false;  // nobody is more than D waves ahead
+  std::optional<Replayed> replayed{};
 
   double completed(Label label) const {
     const int signal = job.complete[static_cast<std::size_t>(label)];
@@ -39,21 +41,40 @@ struct Run {
   }
   double at(const std::vector<std::int64_t>& marks, std::size_t process, Minibatch p) const {
     const std::size_t mark = process * static_cast<std::size_t>(job.minibatches);
+    // One that has fewer than others has ended.
+    while (p > 0 && marks[mark + static_cast<std::size_t>(p)] < 0) --p;
     return times.end[static_cast<std::size_t>(marks[mark + static_cast<std::size_t>(p)])];
   }
 };
 
 Run play(const Plan& plan, const System& system, CostTable& costs, const SimulationRequest& request,
          int minibatches) {
+  // As many as the file has of each virtual worker, unless another number is asked for.
+  const bool all = request.durations && minibatches == request.durations->minibatches();
+  const std::optional<int> asked = all ? std::nullopt : std::optional(minibatches);
   check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
   Run run;
   run.wave = request.exchanges ? plan.wave_length() : plan.in_flight;
   run.bounded = traits(system.sync).bounded;
-  run.job =
-      build_plan_job(plan, system, costs, minibatches,
-                     request.keep_events ? KeepActions::yes : KeepActions::no, request.exchanges);
+  std::optional<Replay> replay;
+  if (request.durations) {
+    replay.emplace(*request.durations, plan.virtual_workers.size(), asked);
+  }
+  run.job = build_plan_job(plan, system, costs, minibatches,
+                           request.keep_events ? KeepActions::yes : KeepActions::no,
+                           request.exchanges, replay ? &*replay : nullptr);
+  if (replay) {
+    replay->check_all_played();
+    run.replayed = replay->replayed();
+  }
   Engine engine;
   run.times = engine.play(run.job.engine, {request.seed, request.jitter, request.most_rates});
+  for (const std::int64_t end : run.job.engine.end) {
+    if (run.replayed && end > 0) {
+      run.replayed->seconds =
+          std::max(run.replayed->seconds, run.times.end[static_cast<std::size_t>(end) - 1]);
+    }
+  }
   return run;
 }
 
@@ -292,6 +313,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   result.bytes_between_nodes = run.job.sync_bytes_between_nodes;
   result.actions = run.job.actions;
   result.rates = run.times.rates;
+  result.replayed = run.replayed;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     // Behind a flush some devices are done earlier than others, always by as much.
     if (traits(system.schedule).has_flush) {
@@ -333,7 +355,7 @@ void check(const Plan& plan, const System& system, const SimulationRequest& requ
   }
   if (!request.minibatches) return;
   const Minibatch wave = plan.wave_length();
-  const Minibatch least = traits(system.schedule).has_flush ? 1 : 2 * wave;
+  const Minibatch least = traits(system.schedule).has_flush || request.durations ? 1 : 2 * wave;
   if (*request.minibatches < least) {
     throw UserError(
         "--minibatches",
@@ -343,11 +365,44 @@ void check(const Plan& plan, const System& system, const SimulationRequest& requ
   }
 }
 
+void check_durations(const Durations& durations, const Plan& plan) {
+  const auto first = static_cast<long long>(durations.first());
+  if (durations.minibatches() > std::ssize(durations.rows())) {
+    throw UserError(durations.file(),
+                    format("has %zu rows of minibatches %lld to %lld (fewer than one of each). Add "
+                           "those that are missing, or remove what stands apart.",
+                           durations.rows().size(), first,
+                           first + static_cast<long long>(durations.minibatches()) - 1));
+  }
+  if (traits(composition(plan).sync).waves()) return;
+  for (std::size_t vw = 1; vw < plan.virtual_workers.size(); ++vw) {
+    const Minibatch own = durations.minibatches_of(static_cast<int>(vw));
+    if (own == durations.minibatches_of(0)) continue;
+    throw UserError(
+        durations.file(),
+        format("ends with minibatch %lld of virtual worker 0 and with minibatch %lld of "
+               "virtual worker %zu (they add their gradients of every minibatch). "
+               "Remove what only one of them has.",
+               first + static_cast<long long>(durations.minibatches_of(0)) - 1,
+               first + static_cast<long long>(own) - 1, vw));
+  }
+}
+
 }  // namespace
 
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                    const SimulationRequest& request) {
+                    const SimulationRequest& asked) {
   check_fits(plan, cluster, profile);
+  SimulationRequest request = asked;
+  if (request.durations) check_durations(*request.durations, plan);
+  if (request.durations && !request.minibatches) {
+    request.minibatches = static_cast<int>(request.durations->minibatches());
+  }
+  if (request.durations && !plan.runtime.empty()) {
+    throw UserError("", "runtime '" + plan.runtime +
+                            "' cannot be given with recorded times (its actions are others than "
+                            "this one's). Leave the key or --durations out.");
+  }
   if (plan.runtime == "megatron-deepspeed") {
     return simulate_megatron(plan, cluster, profile, request);
   }

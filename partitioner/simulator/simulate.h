@@ -9,6 +9,7 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/schedule/schedule.h"
+#include "partitioner/simulator/replayed.h"
 
 // Simulates the lowered schedules of all virtual workers of a plan with the profile's times: no
 // randomness, no clock, the same answer everywhere.
@@ -23,6 +24,8 @@
 // it when they know that.
 namespace hetpipe {
 
+class Durations;
+
 struct SimulationRequest {
   // Of each virtual worker; absent: enough for a steady window (one after the other for flushes).
   std::optional<int> minibatches;
@@ -33,6 +36,8 @@ struct SimulationRequest {
   bool exchanges =
       true;  // virtual workers push and pull; without: the pace that they cannot exceed
   std::int64_t most_rates = 0;  // of messages on shared links (Simulation::rates); 0: any number
+  // Recorded times (replay.h), of as many minibatches unless others are asked for; may be null.
+  const Durations* durations = nullptr;
 };
 
 struct SimulatedStage {
@@ -71,10 +76,11 @@ struct Simulation {
   // where the label is the newest there is, [virtual worker][wave - 1] when its gate was decided.
   std::vector<double> complete;
   std::vector<std::vector<double>> gates;
+  std::optional<Replayed> replayed{};  // where recorded times were given
 };
 
-// UserError if the plan does not match cluster or profile. TooManyRates (engine.h) if most_rates do
-// not suffice.
+// UserError if the plan does not match cluster, profile or recorded times. TooManyRates (engine.h)
+// if most_rates do not suffice.
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
                     const SimulationRequest& request = {});
 

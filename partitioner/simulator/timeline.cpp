@@ -121,7 +121,7 @@ std::optional<Timeline::Row::Span> Timeline::Row::of(const Action& action) const
   if (at(place.simulated) + 1 >= first_.size()) return std::nullopt;
   for (std::size_t e = first_[at(place.simulated)]; e < first_[at(place.simulated) + 1]; ++e) {
     if (!same_action(events_[e].action, action)) continue;
-    return Span{events_[e].start + place.later, events_[e].end + place.later};
+    return Span{events_[e].start + place.later, events_[e].end + place.later, events_[e].busy};
   }
   return std::nullopt;
 }

@@ -53,6 +53,7 @@ class Timeline {
     struct Span {
       double start = 0;  // s
       double end = 0;
+      double busy = 0;  // of these, computing: the last ones
     };
     // Nothing for an action that the simulation does not have.
     std::optional<Span> of(const Action& action) const;

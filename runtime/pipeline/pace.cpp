@@ -11,9 +11,9 @@ Pace::Pace(RankService& service) : service_(service), free_ns_(now_ns()), input_
 
 void Pace::input_at(std::int64_t time_ns) { input_ns_ = std::max(input_ns_, time_ns); }
 
-double Pace::hold(std::int64_t start_ns, double modelled_seconds) {
+Pace::Span Pace::hold(std::int64_t start_ns, double modelled_seconds) {
   const std::int64_t now = now_ns();
-  if (modelled_seconds <= 0) return seconds_between(start_ns, now);
+  if (modelled_seconds <= 0) return {start_ns, now};
   ++actions_;
   const double overrun = seconds_between(start_ns, now) - modelled_seconds;
   if (overrun > 0) {
@@ -28,11 +28,14 @@ double Pace::hold(std::int64_t start_ns, double modelled_seconds) {
     late_seconds_ += seconds_between(free_ns_, now);
     free_ns_ = now;
   }
-  return seconds_between(began, free_ns_);
+  return {began, free_ns_};
 }
 
-void Pace::advance(double modelled_seconds) {
-  if (modelled_seconds > 0) free_ns_ = std::max(free_ns_, input_ns_) + to_ns(modelled_seconds);
+Pace::Span Pace::advance(std::int64_t start_ns, double modelled_seconds) {
+  if (modelled_seconds <= 0) return {start_ns, now_ns()};
+  const std::int64_t began = std::max(free_ns_, input_ns_);
+  free_ns_ = began + to_ns(modelled_seconds);
+  return {began, free_ns_};
 }
 
 void Pace::catch_up() {

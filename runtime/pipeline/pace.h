@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/time.h"
 #include "runtime/pipeline/rank_service.h"
 
 namespace hetpipe {
@@ -23,11 +24,17 @@ class Pace {
     constexpr double kFound = 100e-6;  // s
     if (seconds > kFound) input_at(time_ns);
   }
+  // When the device was busy, in modelled time where it is emulated.
+  struct Span {
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+    double seconds() const { return seconds_between(start_ns, end_ns); }
+  };
   // The action has been computed since start_ns: waits for its modelled end. 0 seconds: not
-  // emulated. Returns how long the device was busy with it, in modelled time where it is emulated.
-  double hold(std::int64_t start_ns, double modelled_seconds);
+  // emulated. Returns when the device was busy with it.
+  Span hold(std::int64_t start_ns, double modelled_seconds);
   // A short action: the device's clock moves on, and the wait is left to what follows.
-  void advance(double modelled_seconds);
+  Span advance(std::int64_t start_ns, double modelled_seconds);
   // Waits for the end of what has been advanced.
   void catch_up();
 

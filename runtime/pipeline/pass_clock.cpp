@@ -67,17 +67,25 @@ double PassClock::busy_seconds(const Start& start, double modelled_seconds,
     wave_.add_pass(samples, span.seconds());
     return span.seconds();
   }
-  const double busy = pace_.hold(start.ns, modelled_seconds);
+  const Pace::Span busy = pace_.hold(start.ns, modelled_seconds);
+  add_to_action(busy);
   const double waited = processor_wait_.seconds() - start.waited;
   const double took = seconds_between(start.ns, now_ns()) - waited;
   wave_.add_pass(samples, std::max(modelled_seconds, took));
-  return busy;
+  return busy.seconds();
+}
+
+void PassClock::add_to_action(const Pace::Span& busy) {
+  if (action_.end_ns == 0) action_.start_ns = busy.start_ns;
+  action_.end_ns = busy.end_ns;
 }
 
 void PassClock::end_update(const Start& start, const std::string& whose) {
   ahead_.end(WorkQueue::Work::brief, whose + "update on " + device_,
              [this, start](const WorkQueue::Span& span) {
-               for (const StagePace& pace : paces_) pace_.advance(pace.update);
+               double modelled = 0;
+               for (const StagePace& pace : paces_) modelled += pace.update;
+               add_to_action(pace_.advance(start.ns, modelled));
                report_.update_seconds +=
                    ahead_.is_ahead() ? span.seconds() : seconds_between(start.ns, now_ns());
              });

@@ -45,6 +45,9 @@ class PassClock {
     double waited = 0;  // for a processor, until then
   };
   Start start();
+  // Of what the passes and updates since then took together: where the host waits for each of them.
+  void start_action() { action_ = {}; }
+  const Pace::Span& action() const { return action_; }
   // What has been enqueued since start(), of so many samples. `whose`: for a wait's name; `then`:
   // when it is done.
   void end(const Start& start, PassPart part, int chunk, std::int64_t samples,
@@ -56,6 +59,7 @@ class PassClock {
   double modelled(PassPart part, int chunk, std::int64_t samples) const;
   double busy_seconds(const Start& start, double modelled_seconds, const WorkQueue::Span& span,
                       std::int64_t samples);
+  void add_to_action(const Pace::Span& busy);
 
   const std::vector<StagePace> paces_;
   const std::string device_;
@@ -64,6 +68,7 @@ class PassClock {
   WaveBook& wave_;
   RankReport& report_;
   ProcessorWait processor_wait_;
+  Pace::Span action_{};
 };
 
 }  // namespace hetpipe

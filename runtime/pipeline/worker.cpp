@@ -95,6 +95,7 @@ RankReport Worker::run() {
     const std::int64_t bytes_before = bytes_moved();
     const Label before = label_of(action.minibatch);
     ahead_.start_action();
+    clock_.start_action();
     play(action);
     feed_.bring_ahead();
     if (setup_.record) record(action, start_ns, bytes_moved() - bytes_before, before);
@@ -129,7 +130,8 @@ RankReport Worker::run() {
   return report_;
 }
 
-// Of what the device computed, its own times; behind the records of what came before.
+// Of what the device computed, its own times, without what it waited for; behind the records of
+// what came before.
 void Worker::record(const Action& action, std::int64_t start_ns, std::int64_t bytes, Label before) {
   // An update ends its minibatch; a forward, and the pull before it, give it its label; an
   // evaluation is of the snapshot that it took.
@@ -146,6 +148,10 @@ void Worker::record(const Action& action, std::int64_t start_ns, std::int64_t by
                       bytes,
                       action.chunk,
                       action.payload};
+  if (!ahead_.is_ahead() && clock_.action().end_ns > 0) {
+    record.start_ns = clock_.action().start_ns;
+    record.end_ns = clock_.action().end_ns;
+  }
   ahead_.then([this, record, on_device = ahead_.action()]() mutable {
     if (ahead_.is_ahead() && on_device->end_ns > 0) {
       record.start_ns = on_device->start_ns;

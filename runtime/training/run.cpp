@@ -35,6 +35,7 @@ std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
     info.device = to_string(role.worker->device);
     info.virtual_worker = role.worker->virtual_worker.value;
     info.stage = role.worker->stage().value;
+    info.replica = role.worker->replica;
   }
   return std::make_unique<TraceWriter>(format("%s/rank-%d.h5", job.trace_folder.c_str(), rank),
                                        info);

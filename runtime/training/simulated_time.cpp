@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/simulator/gantt.h"
 
 namespace hetpipe {
-
 std::shared_ptr<const Timeline> make_timeline(const TrainJob& job) {
   if (!job.time) return nullptr;
   const Sampler sampler = make_sampler(job);
@@ -37,7 +37,8 @@ SimulatedRank::SimulatedRank(const Timeline& timeline, const WaveRules& rules,
 
 double SimulatedRank::end_of(Minibatch p) const { return p < first_ ? 0 : row_.of(p - first_).end; }
 
-// What the simulation leaves out (evaluations) takes no time.
+// What the simulation leaves out (evaluations) takes no time. As of a real clock, what is computed
+// has the device's times, without what it waited for.
 void SimulatedRank::put_into(ActionRecord& record) {
   const Action action{.kind = record.kind,
                       .minibatch = record.minibatch - first_,
@@ -46,7 +47,9 @@ void SimulatedRank::put_into(ActionRecord& record) {
                       .payload = record.payload};
   const auto span = row_.of(action);
   if (span) recorded_ = span->end;
-  record.start_ns = to_ns(span ? span->start : recorded_);
+  double start = span ? span->start : recorded_;
+  if (span && computes(record.kind)) start = std::max(start, span->end - span->busy);
+  record.start_ns = to_ns(start);
   record.end_ns = to_ns(recorded_);
 }
 

@@ -180,13 +180,17 @@ Plan make_plan(const Training& training, const Model& model) {
 Cluster make_cluster(const Training& training) {
   Cluster cluster;
   for (std::size_t i = 0; i < training.workers.size(); ++i) {
-    const int stages = static_cast<int>(training.workers[i].stage_ends.size()) + 1;
+    const Training::Worker& worker = training.workers[i];
+    std::size_t devices = 0;
+    for (std::size_t k = 0; k <= worker.stage_ends.size(); ++k) {
+      devices += k < worker.shares.size() ? std::max<std::size_t>(1, worker.shares[k].size()) : 1;
+    }
     DeviceKind& kind = cluster.kinds.emplace_back();
     kind.name = format("kind%zu", i);
     kind.memory = std::int64_t{1} << 30;
     kind.emulate = Emulation{};
     cluster.nodes.push_back(
-        {.name = format("n%zu", i), .kinds = std::vector<int>(at(stages), static_cast<int>(i))});
+        {.name = format("n%zu", i), .kinds = std::vector<int>(devices, static_cast<int>(i))});
   }
   cluster.intra_node.bandwidth = cluster.inter_node.bandwidth = 1e9;
   return cluster;
@@ -197,9 +201,14 @@ Profile make_profile(const Training& training, const Model& model) {
   Profile profile;
   profile.model = training.model;
   const auto count = at(model.layer_count());
-  for (const ModelLayer& layer : model.layers()) {
+  for (int l = 0; l < model.layer_count(); ++l) {
+    const ModelLayer& layer = model.layers()[at(l)];
     ProfileLayer& row = profile.layers.emplace_back();
     row.name = layer.name;
+    if (training.parameters_travel) {
+      row.parameter_bytes = ParameterLayout::parameters(model, l, l + 1).count() *
+                            static_cast<std::int64_t>(sizeof(float));
+    }
     for (const int input : layer.inputs) {
       if (input != kSamples) row.inputs.push_back(input);
     }

@@ -69,7 +69,8 @@ struct Training {
   std::optional<double> target_accuracy{};
   // Modelled seconds of a minibatch on each stage of a worker; empty: nothing is emulated.
   std::vector<double> paces{};
-  bool simulated = false;  // the clock, in place of emulation
+  bool simulated = false;          // the clock, in place of emulation
+  bool parameters_travel = false;  // in simulated time: sums, pushes and pulls take some
   std::string push_precision = "fp32";
   int round = 1;  // of sync = "outer", whose steps are the plan's usual ones
 

@@ -33,11 +33,14 @@ done
 for action in $("$hetpipe" checkpoint --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
   compare "help-checkpoint-$action" checkpoint "$action" --help
 done
+for action in $("$hetpipe" trace --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+  compare "help-trace-$action" trace "$action" --help
+done
 for action in $("$hetpipe" data --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
   compare "help-data-$action" data "$action" --help
 done
 subcommands=$("$hetpipe" --help | grep -c '^  [a-z]')
-actions=$(for group in checkpoint data; do "$hetpipe" "$group" --help; done | grep -c '^  [a-z]')
+actions=$(for group in checkpoint data trace; do "$hetpipe" "$group" --help; done | grep -c '^  [a-z]')
 [ "$(ls "$golden"/help-*.txt | wc -l)" -eq $((subcommands + actions)) ] ||
   fail "$golden has help of unknown subcommands"
 
@@ -49,6 +52,7 @@ done
 refused "usage: hetpipe <subcommand>"
 refused "unknown subcommand 'plann' (did you mean 'plan'?)" plann
 refused "unknown option '--clustr' (did you mean '--cluster'?)" plan --clustr c.toml --profile p.toml
+refused "--plan: is missing" simulate --cluster c.toml --profile p.toml
 refused "--cluster: is missing" plan --clustr c.toml
 refused "--what-if: needs a value (an empty one was given)" plan --cluster c.toml --profile p.toml --what-if ""
 refused "$folder/none.toml: cannot be read" plan --cluster "$folder/none.toml" --profile p.toml
@@ -62,6 +66,10 @@ refused "usage: hetpipe checkpoint <action>" checkpoint
 refused "unknown action 'verfy' (did you mean 'verify'?)" checkpoint verfy f
 refused "FILE: is missing" checkpoint info
 refused "unexpected argument 'c'" checkpoint diff a b c
+refused "--durations: is missing" trace export run
+refused "$folder/none: does not exist" trace export "$folder/none" --durations "$folder/d.csv"
+refused "$folder: holds no trace" trace export "$folder" --durations "$folder/d.csv"
+refused "--jitter: cannot be combined with --durations" simulate --cluster c --profile p --plan q --jitter 0.1 --durations d
 refused "a.h5: does not exist" checkpoint info a.h5
 refused "holds no complete checkpoint" checkpoint info "$folder"
 refused "--output: $folder/a.pt" checkpoint export f --output "$folder/a.pt"

@@ -37,7 +37,7 @@ TEST(Pace, HoldsUntilTheModelledTimesHavePassed) {
   int actions = 0;
   // A busy machine may be late with all of the first ones, and then nothing is waited for.
   for (; actions < 4 || (rig.polls == 0 && actions < 1000); ++actions) {
-    busy += rig.pace->hold(in_no_time(), 0.005);
+    busy += rig.pace->hold(in_no_time(), 0.005).seconds();
   }
   EXPECT_GE(rig.elapsed(), actions * 0.005);
   EXPECT_GT(rig.polls, 0) << "others must be served while a device is paced";
@@ -67,7 +67,7 @@ TEST(Pace, CountsArithmeticThatTookLongerThanItsModel) {
 TEST(Pace, NotesHowFarAModelledEndWasMissed) {
   Rig rig;
   std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the machine was busy elsewhere
-  const double busy = rig.pace->hold(in_no_time(), 0.01);
+  const double busy = rig.pace->hold(in_no_time(), 0.01).seconds();
   EXPECT_EQ(rig.pace->overruns(), 0);
   EXPECT_GE(rig.pace->late_seconds(), 0.0199);
   EXPECT_GE(busy, 0.0299);
@@ -75,7 +75,7 @@ TEST(Pace, NotesHowFarAModelledEndWasMissed) {
 
 TEST(Pace, ShortActionsAreWaitedForTogether) {
   Rig rig;
-  for (int action = 0; action < 3; ++action) rig.pace->advance(0.005);
+  for (int action = 0; action < 3; ++action) rig.pace->advance(now_ns(), 0.005);
   EXPECT_EQ(rig.polls, 0) << "advancing does not wait";
   rig.pace->catch_up();
   EXPECT_GE(rig.elapsed(), 0.015);
@@ -83,8 +83,8 @@ TEST(Pace, ShortActionsAreWaitedForTogether) {
 
 TEST(Pace, DoesNotWaitWhereNothingIsEmulated) {
   Rig rig;
-  EXPECT_GE(rig.pace->hold(now_ns() - 1'000'000'000, 0), 1.0);  // the device's real time
-  rig.pace->advance(0);
+  EXPECT_GE(rig.pace->hold(now_ns() - 1'000'000'000, 0).seconds(), 1.0);  // the device's real time
+  rig.pace->advance(now_ns(), 0);
   rig.pace->catch_up();
   EXPECT_EQ(rig.pace->actions(), 0);
   EXPECT_EQ(rig.pace->overruns(), 0);
