@@ -16,6 +16,7 @@
 #include "launch/launcher/child.h"
 #include "launch/launcher/launched.h"
 #include "launch/recipes/recipe.h"
+#include "launch/train/prepare_parts.h"
 #include "partitioner/plan/plan_table.h"
 #include "runtime/training/job.h"
 #include "runtime/training/training_data.h"
@@ -46,6 +47,13 @@ class Session {
       entry.name = contender.name;
       entry.system = contender.plan ? contender.plan->system : contender.name;
       entry.why_not = contender.why_not;
+      if (contender.plan) {
+        for (std::size_t i = 0; i < contender.plan->virtual_workers.size(); ++i) {
+          entry.minibatches.push_back(
+              contender.plan->minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
+        }
+        entry.learning_rate = decide_optimizer(contender.options, *contender.plan).learning_rate;
+      }
       comparison_.simulated |= contender.options.clock.simulated();
     }
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/compare/report.h"
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "base/text.h"
 
@@ -12,6 +14,8 @@ using Row = std::vector<std::string>;
 Row header(const Comparison& comparison) {
   return {"name",
           "runs",
+          "minibatch",
+          "rate",
           "samples/s",
           comparison.target_accuracy ? format("to %g %%", 100 * *comparison.target_accuracy)
                                      : std::string("to target"),
@@ -42,12 +46,29 @@ std::string accuracy_text(const Entry& entry) {
   return text;
 }
 
+// "2 x 32" for two virtual workers with 32 samples each, "48 + 16" where they differ.
+std::string minibatch_text(const Entry& entry) {
+  const std::vector<int>& of = entry.minibatches;
+  if (of.empty()) return "-";
+  if (std::all_of(of.begin(), of.end(), [&](int one) { return one == of.front(); })) {
+    return format("%zu x %d", of.size(), of.front());
+  }
+  std::vector<std::string> each;
+  for (const int one : of) each.push_back(std::to_string(one));
+  return join(each, " + ");
+}
+
 Row row_of(const Entry& entry, const Comparison& comparison) {
-  if (entry.runs.empty()) return {entry.name, "0", "-", "-", "-", "-", "-", "-", "-"};
+  const std::string rate = entry.learning_rate ? format("%g", *entry.learning_rate) : "-";
+  if (entry.runs.empty()) {
+    return {entry.name, "0", minibatch_text(entry), rate, "-", "-", "-", "-", "-", "-", "-"};
+  }
   const RunResult& fullest = fullest_of(entry);
   return {
       entry.name,
       std::to_string(entry.runs.size()),
+      minibatch_text(entry),
+      rate,
       format("%.0f", throughput_of(entry).mean),
       time_text(entry),
       accuracy_text(entry),
@@ -107,7 +128,9 @@ Json json_of(const Entry& entry, const Comparison& comparison) {
             {"why_not", entry.why_not.empty() ? Json(nullptr) : Json(entry.why_not)},
             {"runs", Json::array()},
             {"failures", Json::array()},
-            {"not_run", entry.not_run}};
+            {"not_run", entry.not_run},
+            {"minibatches", entry.minibatches},
+            {"learning_rate", entry.learning_rate}};
   for (const RunResult& run : entry.runs) json["runs"].push_back(json_of(run));
   for (const RunFailure& failure : entry.failures) {
     json["failures"].push_back(
@@ -167,7 +190,8 @@ std::string comparison_markdown(const Comparison& comparison) {
   for (const Entry& entry : comparison.entries) text += markdown_row(row_of(entry, comparison));
   text +=
       "\nSpeed and times exclude evaluation; means over seeds, accuracy with its range. Peak "
-      "memory is that of\nthe fullest device. Stale: the most updates that a minibatch missed. "
+      "memory is that of\nthe fullest device. Minibatch: virtual workers x samples of each; rate: "
+      "the highest learning rate. Stale: the most updates that a minibatch missed. "
       "Messages and bytes count activations,\ngradients, pushes, pulls and sums.\n\n"
       "![accuracy over training time](accuracy.svg)\n";
   for (const std::string& line : remarks(comparison)) text += "\n* " + line;

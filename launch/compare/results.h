@@ -58,7 +58,9 @@ struct Entry {
   std::string why_not;  // not planned, or cannot be trained; empty: neither
   std::vector<RunResult> runs;
   std::vector<RunFailure> failures;
-  int not_run = 0;  // the comparison was interrupted before them
+  int not_run = 0;                           // the comparison was interrupted before them
+  std::vector<int> minibatches = {};         // samples, of each virtual worker; none without a plan
+  std::optional<double> learning_rate = {};  // likewise
 };
 
 struct Comparison {

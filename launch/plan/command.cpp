@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -11,9 +9,12 @@
 #include "launch/command/shell_words.h"
 #include "launch/command/subcommand.h"
 #include "launch/command/terminal.h"
+#include "launch/plan/answers.h"
+#include "launch/plan/estimate.h"
 #include "launch/plan/options.h"
 #include "launch/plan/plan_json.h"
 #include "launch/plan/planning_progress.h"
+#include "launch/plan/questions.h"
 #include "launch/recipes/recipe.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
@@ -22,7 +23,9 @@
 #include "partitioner/planners/what_if.h"
 #include "partitioner/profile/estimate.h"
 #include "runtime/model/graph/import.h"
+#include "runtime/model/zoo.h"
 #include "runtime/training/job.h"
+#include "runtime/training/training_data.h"
 
 namespace hetpipe {
 namespace {
@@ -34,9 +37,14 @@ struct PlanOptions {
   std::string output = "plan.toml";
   bool json = false;
   bool ledger = false;
-  bool explain = false;
-  std::vector<std::string> what_if;
+  PlanQuestions questions;
+  EstimateOptions estimate;
 };
+
+DescribedModel described(const PlanOptions& options) {
+  return {options.data.model,       options.data.data,     options.estimate.sample,
+          options.estimate.classes, options.estimate.loss, options.data.samples};
+}
 
 OptionTable table_of(PlanOptions& options) {
   return {
@@ -45,18 +53,21 @@ OptionTable table_of(PlanOptions& options) {
       {{"What to plan",
         {
             required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
-            required(text_option("profile", "FILE", options.planning.profile,
-                                 "Profile of the model, as written by hetpipe profile, or "
-                                 "PipeDream's graph.txt.")),
+            unset_means("--estimate", text_option("profile", "FILE", options.planning.profile,
+                                                  "Profile of the model, as written by hetpipe "
+                                                  "profile, or PipeDream's graph.txt.")),
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
             recipe_option(options.recipe),
-            text_option("model", "DIR", options.data.model,
-                        "Folder of the exported PyTorch model that the profile is of, for the "
-                        "printed launch lines."),
+            offering(model_names(),
+                     text_option("model", "NAME|DIR", options.data.model,
+                                 "Folder of the exported PyTorch model that the profile is of, for "
+                                 "the printed launch lines. With --estimate the model that is "
+                                 "planned, which may also be a built-in one.")),
             text_option("data", "DATA", options.data.data,
-                        "Data set of the printed launch lines. Says whether this machine reads it "
-                        "as fast as the plan trains; the plan itself does not depend on it."),
+                        "Data set of the printed launch lines, of --epochs and --estimate. Says "
+                        "whether this machine reads it as fast as the plan trains; a plan of a "
+                        "profile does not depend on it."),
             real_option("test-share", "F", options.data.test_share, {0, 1, true},
                         "As for hetpipe train."),
             text_option("output", "FILE", options.output, "Where to write the plan."),
@@ -66,26 +77,20 @@ OptionTable table_of(PlanOptions& options) {
             flag_option("json", options.json,
                         "Prints the plan as one JSON document instead of tables."),
         }},
-       {"Questions about the plan",
-        {
-            flag_option("explain", options.explain,
-                        "Names the bottleneck and what would be faster: a layer moved, more "
-                        "minibatches in flight, a device left out, faster links."),
-            repeated_option("what-if", "CHANGES", options.what_if,
-                            "Also plans for a changed cluster, and compares: \"+2 rtx-3090 "
-                            "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
-                            "changes separated by commas are made together. May be repeated."),
-        }},
+       question_options(options.questions),
+       estimate_options(options.estimate),
+       loss_options(options.estimate.loss),
        sample_options(options.data.samples, MixedSamples::yes),
        shape_options(options.planning, PlanGiven::never),
        server_options(options.planning, PlanGiven::never)}};
 }
 
 std::string train_words(const Invocation& how, const PlanOptions& options) {
-  std::vector<std::string> words{how.program, "train",
-                                 "--plan",    options.output,
-                                 "--cluster", *options.planning.cluster,
-                                 "--profile", *options.planning.profile};
+  std::vector<std::string> words{how.program,    "train",     "--plan",
+                                 options.output, "--cluster", *options.planning.cluster};
+  if (options.planning.profile) {
+    words.insert(words.end(), {"--profile", *options.planning.profile});
+  }
   if (options.planning.profile_device) {
     words.insert(words.end(), {"--profile-device", *options.planning.profile_device});
   }
@@ -108,25 +113,6 @@ void check_model_of_profile(const std::string& folder, const Profile& profile) {
   throw UserError("--model", "'" + folder + "' holds model '" + name + "' (the profile is of '" +
                                  profile.model +
                                  "'). Give the model that was profiled, or profile this one.");
-}
-
-// The pools asked about. All that is wrong with the questions is said before anything is planned.
-std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanRequest& request) {
-  std::vector<ChangedPool> pools;
-  Problems problems;
-  for (const std::string& change : options.what_if) {
-    try {
-      Cluster cluster = changed_cluster(request.cluster, change, try_catalogue_kind,
-                                        catalogue_names(), "--what-if");
-      Profile profile = with_estimates(request.profile, cluster, request.precision,
-                                       [&](const DeviceKind&) { return "--what-if " + change; });
-      pools.push_back({change, std::move(cluster), std::move(profile)});
-    } catch (const UserError& error) {
-      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
-    }
-  }
-  problems.throw_if_any();
-  return pools;
 }
 
 std::vector<StageNeed> needs_of(const Plan& plan, const Cluster& cluster, const Profile& profile) {
@@ -172,54 +158,60 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
               srun_line(plan, cluster, command).c_str());
 }
 
-constexpr std::size_t kMostCandidates = 8;
-constexpr double kVisible = 5e-4;  // less prints as 0.0 %
+// Options that a recipe has for something else here.
+std::vector<std::string> not_of_recipe(const PlanOptions& options) {
+  std::vector<std::string> names;
+  if (!options.estimate.estimate) {
+    names = names_of_loss();
+    names.emplace_back("model");  // the profile names it; --model is a folder for printed lines
+  }
+  if (!options.data.data && !options.questions.dataset_size) names.emplace_back("epochs");
+  if (options.questions.global_batch) names.emplace_back("minibatch");
+  return names;
+}
 
-// What a search considered, how far its plan can be from the best, and which devices it leaves idle
-// at what cost, as text.
-std::string search_text(const SearchResult& result, const Cluster& cluster) {
-  const bool late = std::any_of(result.considered.begin(), result.considered.end(),
-                                [](const auto& of) { return of.worth < of.throughput; });
-  std::vector<std::string> columns{"considered", "plan", "samples/s"};
-  if (late) columns.emplace_back("worth, samples/s");
-  Table table(columns);
-  const std::size_t shown = std::min(result.considered.size(), kMostCandidates);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const SearchCandidate& candidate = result.considered[i];
-    const bool runs = candidate.throughput > 0;
-    std::vector<std::string> cells{candidate.origin,
-                                   runs ? candidate.what : first_line(candidate.why_not),
-                                   runs ? format("%.4g", candidate.throughput) : "-"};
-    if (late) cells.push_back(runs ? format("%.4g", candidate.worth) : "-");
-    table.add(cells);
+PlanRequest request_for(const PlanOptions& options, const Cluster& cluster) {
+  PlanningOptions planning = options.planning;
+  if (options.questions.global_batch) {
+    planning.policy = "search";
+    if (!planning.objective) planning.objective = "throughput";
   }
-  std::string text = table.text();
-  if (shown < result.considered.size()) {
-    text += format("and %zu more\n", result.considered.size() - shown);
+  std::optional<Profile> estimated = estimated_profile(options.estimate, described(options));
+  PlanRequest request =
+      request_of(planning, cluster,
+                 estimated ? with_kinds_of(planning, cluster, std::move(*estimated))
+                           : load_profile_of(planning, cluster));
+  request.search = search_choice(planning);
+  request.progress = planning_progress(cluster.devices().size());
+  return request;
+}
+
+std::int64_t dataset_size(const PlanOptions& options, const Profile& profile) {
+  if (options.questions.dataset_size) return *options.questions.dataset_size;
+  return open_training_data({.model = {.name = options.data.model.value_or(profile.model)},
+                             .data = *options.data.data,
+                             .test_share = options.data.test_share,
+                             .images = image_rules(options.data.samples)},
+                            Split::train, Parts::labels)
+      .size;
+}
+
+// Of the plans at the global batch that is asked for, the first; `request` becomes its own.
+Plan best_batched(const PlanOptions& options, PlanRequest& request, PlanNotes& notes) {
+  notes.batched = plans_of_global_batch(request, *options.questions.global_batch);
+  notes.global_batch = *options.questions.global_batch;
+  if (!notes.batched.empty() && notes.batched.front().plan) {
+    const Plan plan = *notes.batched.front().plan;
+    request = request_of_batch(request, plan.system, static_cast<int>(plan.virtual_workers.size()),
+                               notes.global_batch);
+    return plan;
   }
-  text += result.exact ? format("all plans were compared (%lld simulations)\n",
-                                static_cast<long long>(result.simulations))
-                       : format("%lld simulations; no plan can exceed %.4g samples/s\n",
-                                static_cast<long long>(result.simulations), result.bound);
-  const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
-  if (shown > 0 && result.considered.front().worth > result.worth * (1 + 1e-6)) {
-    text += format(
-        "chosen: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
-        "best\n",
-        chosen);
-  }
-  for (const LeftOut& left : result.left_out) {
-    text += format("left idle: %s %s", to_string(left.device).c_str(),
-                   cluster.kind_of(left.device).name.c_str());
-    if (!left.change) {
-      text += " (no plan that uses it was found)\n";
-    } else if (std::abs(*left.change) < kVisible) {
-      text += " (using it: no change)\n";
-    } else {
-      text += format(" (using it: %+.1f %%)\n", 100 * *left.change);
-    }
-  }
-  return text;
+  std::vector<std::string> reasons;
+  for (const BatchedPlan& one : notes.batched) reasons.push_back(one.system + ": " + one.why_not);
+  throw UserError("--global-batch",
+                  format("%d: no system has a plan for it. Give another number.\n",
+                         *options.questions.global_batch) +
+                      join(reasons, "\n"));
 }
 
 }  // namespace
@@ -233,14 +225,18 @@ int plan_command(const Invocation& how) {
         "--output", options.output,
         {{"--cluster", options.planning.cluster}, {"--profile", options.planning.profile}},
         problems);
-    if (options.data.model) check_model_folder("--model", *options.data.model, problems);
+    if (options.data.model && !options.estimate.estimate) {
+      check_model_folder("--model", *options.data.model, problems);
+    }
+    check_estimate_options(options.estimate, described(options), options.planning, problems);
+    check_questions(options.questions, options.planning, options.data.data.has_value(), problems);
     check_sample_options(options.data.samples, problems);
     check_planning_options(options.planning, problems);
     check_ema(options.planning, problems);
   };
-  // Its model is named by the profile; --model here is a folder for the printed lines.
-  if (!read_options(table, how, check,
-                    [&] { return options_of_recipe(options.recipe, table, {"model"}); })) {
+  if (!read_options(table, how, check, [&] {
+        return options_of_recipe(options.recipe, table, not_of_recipe(options));
+      })) {
     return 0;
   }
 
@@ -250,19 +246,27 @@ int plan_command(const Invocation& how) {
         *options.planning.cluster,
         "no node has a device (at least one is needed to compute). Give a node devices.");
   }
-  PlanRequest request =
-      request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
-  request.search = search_choice(options.planning);
-  request.progress = planning_progress(cluster.devices().size());
+  PlanRequest request = request_for(options, cluster);
   const Profile& profile = request.profile;
-  if (options.data.model) check_model_of_profile(*options.data.model, profile);
-  const std::vector<ChangedPool> pools = changed_pools(options, request);
+  if (options.data.model && !options.estimate.estimate) {
+    check_model_of_profile(*options.data.model, profile);
+  }
+  const std::vector<ChangedPool> pools = changed_pools(options.questions, request);
   PlanNotes notes;
-  if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
-  Plan plan = notes.search ? notes.search->plan : make_plan(request);
+  if (options.questions.epochs) {
+    notes.epochs = EpochsTime{*options.questions.epochs, dataset_size(options, profile)};
+  }
+  if (!options.questions.global_batch && planner_of(request) == PlannerRule::search) {
+    notes.search = search_plans(request);
+  }
+  const Plan plan = options.questions.global_batch ? best_batched(options, request, notes)
+                    : notes.search                 ? notes.search->plan
+                                                   : make_plan(request);
+  if (notes.epochs) notes.epochs->throughput = plan.predicted->throughput;
+  if (options.questions.largest) notes.largest = largest_minibatch(request, plan);
   write_file(options.output, to_toml(plan, &profile));
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
-  if (options.explain) notes.explanation = explain(request, plan);
+  if (options.questions.explain) notes.explanation = explain(request, plan);
   request.progress = nullptr;
   notes.unmeasured = unmeasured_times(plan, cluster, profile);
   if (options.data.data) notes.feed = planned_feed(options.data, plan);
@@ -275,7 +279,12 @@ int plan_command(const Invocation& how) {
   std::printf("\n%s", memory_table(plan, cluster, profile).c_str());
   if (options.ledger) std::printf("\n%s", ledger_table(plan, cluster, profile).c_str());
   if (notes.search) std::printf("\n%s", search_text(*notes.search, cluster).c_str());
-  if (!notes.answers.empty()) std::printf("\n%s", what_if_table(notes.answers).c_str());
+  if (options.questions.global_batch) {
+    std::printf("\n%s", batched_text(notes.batched, request, notes.global_batch).c_str());
+  }
+  if (notes.epochs) std::printf("\n%s", epochs_text(*notes.epochs).c_str());
+  if (notes.largest) std::printf("\n%s", largest_text(*notes.largest, request, plan).c_str());
+  if (!notes.answers.empty()) std::printf("\n%s", what_if_table(notes.answers, request).c_str());
   if (notes.explanation) {
     const auto width = static_cast<std::size_t>(line_width() - 2);
     std::printf("\n");

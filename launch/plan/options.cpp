@@ -94,18 +94,22 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster, 
   if (options.profile_device) check_profile_device(*options.profile_device, cluster);
   LoadedProfile loaded =
       read_profile(*options.profile, {options.profile_device, options.profile_batch});
+  Profile profile = with_kinds_of(options, cluster, std::move(loaded.profile), plan);
+  if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
+  return profile;
+}
+
+Profile with_kinds_of(const PlanningOptions& options, const Cluster& cluster, Profile profile,
+                      const Plan* plan) {
   const std::optional<PrecisionChoice> given = precision_of(options, cluster);
-  const PrecisionChoice precision = given ? *given
-                                    : plan != nullptr
-                                        ? plan->precision
-                                        : measured_precisions(loaded.profile, cluster);
+  const PrecisionChoice precision = given             ? *given
+                                    : plan != nullptr ? plan->precision
+                                                      : measured_precisions(profile, cluster);
   const auto place = [&](const DeviceKind& kind) {
     return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
   };
-  Profile profile = with_estimates(std::move(loaded.profile), cluster, precision, place,
-                                   plan != nullptr ? plan->runtime : "");
-  if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
-  return profile;
+  return with_estimates(std::move(profile), cluster, precision, place,
+                        plan != nullptr ? plan->runtime : "");
 }
 
 Plan load_plan_of(const std::string& file, const PlanningOptions& options) {

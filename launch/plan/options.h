@@ -57,6 +57,10 @@ Option profile_batch_option(PlanningOptions& options);
 Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster,
                         const Plan* plan = nullptr);
 
+// A profile that comes from no file, likewise.
+Profile with_kinds_of(const PlanningOptions& options, const Cluster& cluster, Profile profile,
+                      const Plan* plan = nullptr);
+
 // The plan of a file, which may name the layers of the options' profile; unchecked.
 Plan load_plan_of(const std::string& file, const PlanningOptions& options);
 

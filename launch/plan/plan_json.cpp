@@ -44,7 +44,10 @@ Json json_of(const Answer& answer) {
     return json;
   }
   json["throughput"] = answer.throughput;
+  json["worth"] = answer.worth;
   json["relative"] = answer.relative;
+  json["relative_throughput"] = answer.relative_throughput;
+  json["minibatch"] = answer.plan->minibatch;
   json["idle"] = answer.idle;
   json["virtual_workers"] = answer.plan->virtual_workers.size();
   json["in_flight"] = answer.plan->in_flight;
@@ -63,6 +66,8 @@ Json json_of(const Alternative& alternative) {
   Json json{{"what", alternative.what}};
   if (alternative.relative) {
     json["relative"] = *alternative.relative;
+    json["throughput"] = alternative.throughput;
+    json["relative_throughput"] = alternative.relative_throughput;
   } else {
     json["why_not"] = alternative.why_not;
   }
@@ -82,6 +87,7 @@ Json json_of(const DepthLimit& depth) {
             {"limited_by", depth.limited_by}};
   if (depth.relative) {
     json["relative"] = *depth.relative;
+    json["relative_throughput"] = depth.relative_throughput;
     json["samples"] = depth.samples;
   }
   if (!depth.why_not.empty()) json["why_not"] = depth.why_not;
@@ -94,9 +100,17 @@ Json json_of(const DepthLimit& depth) {
   return json;
 }
 
+Json json_of(const Remedies& remedies) {
+  return {{"compute", remedies.compute},
+          {"bandwidth", remedies.bandwidth},
+          {"latency", remedies.latency},
+          {"depth", remedies.depth}};
+}
+
 Json json_of(const Explanation& explanation) {
   const Bottleneck& b = explanation.bottleneck;
-  return {{"bottleneck",
+  return {{"objective", explanation.objective},
+          {"bottleneck",
            {{"virtual_worker", b.virtual_worker},
             {"stage", b.stage},
             {"device", to_string(b.device)},
@@ -105,10 +119,13 @@ Json json_of(const Explanation& explanation) {
             {"busy", b.busy},
             {"communication", b.communication},
             {"bubble", b.bubble},
-            {"limited_by", b.limited_by}}},
+            {"limited_by", b.limited_by},
+            {"second", b.second}}},
+          {"remedies", json_of(explanation.remedies)},
           {"moves", json_of(explanation.moves)},
           {"depth", json_of(explanation.depth)},
           {"leave_out", json_of(explanation.leave_out)},
+          {"faster_devices", json_of(explanation.devices)},
           {"faster_links", json_of(explanation.links)},
           {"idle", explanation.idle},
           {"sentences", explanation.sentences}};
@@ -200,6 +217,11 @@ std::string plan_json(const Plan& plan, const PlanNotes& notes) {
   }
   if (notes.explanation) json["explain"] = json_of(*notes.explanation);
   if (notes.search) json["search"] = json_of(*notes.search);
+  if (notes.epochs) json["epochs"] = epochs_json(*notes.epochs);
+  if (notes.largest) json["largest_minibatch"] = largest_json(*notes.largest);
+  if (notes.global_batch > 0) {
+    json["global_batch"] = batched_json(notes.batched, notes.global_batch);
+  }
   if (notes.feed) json["feed"] = feed_json(*notes.feed);
   if (!notes.ledger.empty()) json["ledger"] = ledger_json(plan, notes.ledger);
   return json.dump(2) + '\n';

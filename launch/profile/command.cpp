@@ -6,19 +6,16 @@
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/command/loss_options.h"
-#include "launch/command/model_name.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/sample_options.h"
-#include "launch/command/sample_shape.h"
 #include "launch/command/subcommand.h"
 #include "launch/profile/blocks.h"
+#include "launch/profile/described_model.h"
 #include "launch/profile/measure.h"
 #include "launch/recipes/recipe.h"
-#include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/profiled_layers.h"
-#include "runtime/training/training_data.h"
 
 namespace hetpipe {
 namespace {
@@ -49,6 +46,7 @@ std::vector<std::string> precisions() {
 }
 
 OptionTable table_of(ProfileOptions& options) {
+  std::vector<Option> shape = sample_shape_options(options.sample, options.classes);
   return {
       "profile",
       "Measures every layer of a model on this machine's device, and writes the profile that plans "
@@ -66,11 +64,8 @@ OptionTable table_of(ProfileOptions& options) {
                         "Data set that the model is for: fashion-mnist, a folder of IDX files, "
                         "HDF5 files, or text:FILE,T=64. An exported model knows the shape of its "
                         "samples without it."),
-            text_option("sample", "HxWxC", options.sample,
-                        "Instead of --data: rows, columns and channels of a sample, or T, its "
-                        "number of tokens."),
-            integer_option("classes", "N", options.classes, {2, 1e6},
-                           "Instead of --data: number of classes."),
+            std::move(shape[0]),
+            std::move(shape[1]),
             unset_means("as many of 1, 2, 8, 32, 128, 512 as memory and one minute allow",
                         integers_option("minibatch", "N,...", options.minibatch, {1, 1e6},
                                         "Samples per call; several values are measured one after "
@@ -130,42 +125,15 @@ std::vector<OptionsBelow> options_below(const ProfileOptions& options, const Opt
   return options_of_recipe(options.recipe, table, without);
 }
 
-void check(const ProfileOptions& options, Problems& problems) {
-  check_output_file("--output", options.output, problems);
-  const std::size_t before = problems.list().size();
-  if (options.model) check_model_name("--model", *options.model, problems);
-  const bool model_known = problems.list().size() == before;
-  if (options.estimate) check_nothing_to_measure(options, problems);
-  if (options.data) {
-    for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
-                                      std::pair(options.classes.has_value(), "--classes")}) {
-      if (given) {
-        problems.add(name,
-                     "cannot be combined with --data (the data set determines it). Leave one out.");
-      }
-    }
-    return;
-  }
-  const bool its_own = !options.sample && !options.classes &&
-                       (!model_known || (options.model && is_exported_model(*options.model)));
-  if (!its_own && (!options.sample || !options.classes)) {
-    problems.add("--data",
-                 "is missing (a model is built for the shape of its samples). Give --data DATA, or "
-                 "--sample HxWxC and --classes N.");
-  }
-  if (options.sample) check_sample(*options.sample, problems);
+DescribedModel described(const ProfileOptions& options) {
+  return {options.model,   options.data, options.sample,
+          options.classes, options.loss, options.samples};
 }
 
-Model model_of(const ProfileOptions& options) {
-  const ModelChoice choice{.name = *options.model, .loss = loss_choice(options.loss)};
-  if (options.data) {
-    const Dataset data = open_training_data(
-        {.model = choice, .data = *options.data, .images = image_rules(options.samples)},
-        Split::train, Parts::labels);
-    return make_model_for(choice, data);
-  }
-  if (!options.sample) return import_model(choice.name, {.loss = choice.loss});
-  return make_model(choice, *try_parse_sample(*options.sample), *options.classes);
+void check(const ProfileOptions& options, Problems& problems) {
+  check_output_file("--output", options.output, problems);
+  if (options.estimate) check_nothing_to_measure(options, problems);
+  check_described_model(described(options), problems);
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {
@@ -272,7 +240,7 @@ int profile_command(const Invocation& how) {
           [&] { return options_below(options, table); })) {
     return 0;
   }
-  const Model model = model_of(options);
+  const Model model = make_described_model(described(options));
   if (options.estimate) {
     const Profile profile = unmeasured_profile(model);
     write_file(options.output, to_toml(profile));

@@ -10,6 +10,7 @@
 #include "launch/command/said_of.h"
 #include "launch/command/subcommand.h"
 #include "launch/command/terminal.h"
+#include "launch/plan/estimate.h"
 #include "launch/plan/options.h"
 #include "launch/simulate/text.h"
 #include "partitioner/simulator/chrome_trace.h"
@@ -17,12 +18,17 @@
 #include "partitioner/simulator/gantt.h"
 #include "partitioner/simulator/simulate.h"
 #include "partitioner/toml_file.h"
+#include "runtime/model/zoo.h"
 
 namespace hetpipe {
 namespace {
 
 struct SimulateOptions {
   PlanningOptions files;  // cluster, profile, profile_device
+  EstimateOptions estimate;
+  std::optional<std::string> model;
+  std::optional<std::string> data;
+  SampleOptions samples;
   std::string plan;
   std::optional<std::string> durations;
   std::optional<int> minibatches;
@@ -37,6 +43,13 @@ struct SimulateOptions {
 };
 
 OptionTable table_of(SimulateOptions& options) {
+  OptionGroup estimate = estimate_options(options.estimate);
+  estimate.options.push_back(
+      offering(model_names(), text_option("model", "NAME|DIR", options.model,
+                                          "Of --estimate: name of a built-in model, or the folder "
+                                          "of an exported PyTorch model.")));
+  estimate.options.push_back(
+      text_option("data", "DATA", options.data, "Of --estimate: data set that the model is for."));
   return {
       "simulate",
       "Simulates a plan with the times of a profile and the links of a cluster, without running "
@@ -44,8 +57,9 @@ OptionTable table_of(SimulateOptions& options) {
       {{"What to simulate",
         {
             required(text_option("cluster", "FILE", options.files.cluster, "Cluster file.")),
-            required(text_option("profile", "FILE", options.files.profile,
-                                 "Profile of the model that the plan was made for.")),
+            unset_means("--estimate",
+                        text_option("profile", "FILE", options.files.profile,
+                                    "Profile of the model that the plan was made for.")),
             profile_device_option(options.files),
             profile_batch_option(options.files),
             precision_option(options.files, PlanGiven::possibly),
@@ -78,7 +92,15 @@ OptionTable table_of(SimulateOptions& options) {
             unset_means("as long as single actions can be distinguished",
                         real_option("until", "S", options.until, kPositive,
                                     "Second at which the drawings end.")),
-        }}}};
+        }},
+       std::move(estimate),
+       loss_options(options.estimate.loss),
+       sample_options(options.samples)}};
+}
+
+DescribedModel described(const SimulateOptions& options) {
+  return {options.model,         options.data,   options.estimate.sample, options.estimate.classes,
+          options.estimate.loss, options.samples};
 }
 
 void check(const SimulateOptions& options, Problems& problems) {
@@ -91,6 +113,14 @@ void check(const SimulateOptions& options, Problems& problems) {
     check_output_file(option, *file, problems);
     check_file_of_its_own(option, *file, used, problems);
     used.emplace_back(option, file);
+  }
+  check_estimate_options(options.estimate, described(options), options.files, problems);
+  for (const auto& [option, given] :
+       {std::pair{"--model", options.model.has_value()}, {"--data", options.data.has_value()}}) {
+    if (!given || options.estimate.estimate) continue;
+    problems.add(option,
+                 "has no effect without --estimate (the profile is of a model). Leave it "
+                 "out.");
   }
   if (options.seed && options.jitter == 0) {
     problems.add("--seed", "has no effect (only the jitter is random). Add --jitter X.");
@@ -152,7 +182,7 @@ void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const
         format("the plan was made with another profile than %s, or with another --profile-device, "
                "--profile-batch or --precision (profile_hash differs). Give what it was made with, "
                "plan again, or remove this line to simulate it anyway.",
-               options.files.profile->c_str()));
+               options.files.profile.value_or("the estimate of " + *options.model).c_str()));
   }
   if (other_cluster) {
     std::fprintf(stderr,
@@ -171,8 +201,12 @@ int simulate_command(const Invocation& how) {
   if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
 
   const Cluster cluster = load_cluster(*options.files.cluster);
-  const Plan unchecked = load_plan_of(options.plan, options.files);
-  const Profile profile = load_profile_of(options.files, cluster, &unchecked);
+  const std::optional<Profile> estimated = estimated_profile(options.estimate, described(options));
+  const Plan unchecked =
+      estimated ? load_plan(options.plan, &*estimated) : load_plan_of(options.plan, options.files);
+  const Profile profile = estimated
+                              ? with_kinds_of(options.files, cluster, *estimated, &unchecked)
+                              : load_profile_of(options.files, cluster, &unchecked);
   const Plan plan = load_plan(options.plan, cluster, profile);
   check_files_of_plan(options, plan, cluster, profile);
   std::optional<Durations> durations;

@@ -1,55 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/planners/explain.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/text.h"
-#include "partitioner/cost/stage_cost.h"
 #include "partitioner/planners/explain_parts.h"
 #include "partitioner/planners/explain_text.h"
 
 namespace hetpipe {
-namespace {
-
-Bottleneck bottleneck_of(const ExplainedPlan& asked) {
-  Bottleneck worst;
-  double longest = -1;
-  for (std::size_t vw = 0; vw < asked.plan.virtual_workers.size(); ++vw) {
-    const VirtualWorkerId id{static_cast<int>(vw)};
-    const auto costs = stage_costs(asked.plan, asked.request.cluster, asked.request.profile, id);
-    for (std::size_t k = 0; k < costs.size(); ++k) {
-      if (costs[k].total() <= longest) continue;
-      longest = costs[k].total();
-      worst.virtual_worker = id.value;
-      worst.stage = static_cast<int>(k);
-      worst.compute_seconds = costs[k].compute();
-      worst.receive_seconds = costs[k].receive();
-    }
-  }
-  // Of its replicas the busiest.
-  const auto vw = static_cast<std::size_t>(worst.virtual_worker);
-  const auto& devices =
-      asked.plan.virtual_workers[vw].stages[static_cast<std::size_t>(worst.stage)].devices;
-  worst.device = devices.front();
-  double busiest = -1;
-  for (const SimulatedStage& row : asked.now.stages) {
-    if (std::find(devices.begin(), devices.end(), row.device) == devices.end()) continue;
-    if (row.busy <= busiest) continue;
-    busiest = row.busy;
-    worst.device = row.device;
-    worst.busy = row.busy;
-    worst.communication = row.communication;
-    worst.bubble = row.bubble;
-  }
-  const double most = std::max({worst.busy, worst.communication, worst.bubble});
-  worst.limited_by = most == worst.busy            ? "compute"
-                     : most == worst.communication ? "communication"
-                                                   : "bubble";
-  return worst;
+void ExplainedPlan::answer(Alternative& alternative, const Plan& changed, double throughput) const {
+  alternative.relative = relative(changed, throughput);
+  alternative.throughput = throughput;
+  alternative.relative_throughput = throughput / now.throughput - 1;
 }
-
-}  // namespace
 
 std::optional<Overflow> worst_overflow(const ExplainedPlan& asked, const Plan& plan) {
   std::optional<Overflow> worst;
@@ -77,20 +39,32 @@ Alternative tried(const ExplainedPlan& asked, std::string what, const Plan& plan
           over->virtual_worker, format_bytes(static_cast<double>(over->need.missing())).c_str());
       return answer;
     }
-    answer.relative = asked.relative(simulate(plan, request.cluster, request.profile).throughput);
+    asked.answer(answer, plan,
+                 simulate(plan, request.cluster, request.profile, kOnlySpeed).throughput);
   } catch (const UserError& error) {
     answer.why_not = error.problems().front().text;
   }
   return answer;
 }
 
+Bottleneck find_bottleneck(const PlanRequest& request, const Plan& plan) {
+  const ExplainedPlan asked{request, plan, composition(plan),
+                            simulate(plan, request.cluster, request.profile, kOnlySpeed)};
+  return bottleneck_of(asked, remedies_for(asked), faster_kinds(asked),
+                       limit_of_depth(asked).limited_by != "memory");
+}
+
 Explanation explain(const PlanRequest& request, const Plan& plan) {
   const ExplainedPlan asked{request, plan, composition(plan),
                             simulate(plan, request.cluster, request.profile)};
   Explanation result;
-  result.bottleneck = bottleneck_of(asked);
-  result.moves = moves_from(asked, result.bottleneck);
+  result.objective = objective_names()[request.weighs_lateness() ? 1 : 0];
   result.depth = limit_of_depth(asked);
+  result.remedies = remedies_for(asked);
+  result.devices = faster_kinds(asked);
+  result.bottleneck =
+      bottleneck_of(asked, result.remedies, result.devices, result.depth.limited_by != "memory");
+  result.moves = moves_from(asked, result.bottleneck);
   result.leave_out = devices_left_out(asked);
   result.links = faster_links(asked);
   result.idle = idle_devices(asked);

@@ -48,7 +48,7 @@ std::vector<Alternative> moves_from(const ExplainedPlan& asked, const Bottleneck
                to) +
         where;
     if (stage.end_layer - stage.first_layer == 1) {
-      answers.push_back({what, std::nullopt, "it is the stage's only layer"});
+      answers.push_back({.what = what, .why_not = "it is the stage's only layer"});
       continue;
     }
     Plan moved = asked.plan;

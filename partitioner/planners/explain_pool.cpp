@@ -12,16 +12,6 @@ namespace {
 constexpr std::size_t kMostReplans = 12;
 constexpr std::size_t kMostLinks = 16;
 
-std::set<DeviceName> used_devices(const ExplainedPlan& asked) {
-  std::set<DeviceName> devices;
-  for (const PlanVirtualWorker& vw : asked.plan.virtual_workers) {
-    for (const PlanStage& stage : vw.stages) {
-      devices.insert(stage.devices.begin(), stage.devices.end());
-    }
-  }
-  return devices;
-}
-
 PlanRequest request_without(const ExplainedPlan& asked, const DeviceName& device) {
   PlanRequest request = asked.request;
   Cluster& cluster = request.cluster;
@@ -34,6 +24,16 @@ PlanRequest request_without(const ExplainedPlan& asked, const DeviceName& device
 }
 
 }  // namespace
+
+std::set<DeviceName> used_devices(const ExplainedPlan& asked) {
+  std::set<DeviceName> devices;
+  for (const PlanVirtualWorker& vw : asked.plan.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) {
+      devices.insert(stage.devices.begin(), stage.devices.end());
+    }
+  }
+  return devices;
+}
 
 std::vector<std::string> idle_devices(const ExplainedPlan& asked) {
   const auto devices = used_devices(asked);
@@ -61,7 +61,7 @@ std::vector<Alternative> devices_left_out(const ExplainedPlan& asked) {
     answer.what = to_string(device) + " " + kind;
     try {
       const Plan plan = make_plan(request_without(asked, device));
-      answer.relative = asked.relative(plan.predicted->throughput);
+      asked.answer(answer, plan, plan.predicted->throughput);
     } catch (const UserError& error) {
       const std::string& text = error.problems().front().text;
       answer.why_not = text.substr(0, text.find('\n'));
@@ -81,9 +81,10 @@ std::vector<Alternative> faster_links(const ExplainedPlan& asked) {
     Link& link = link_of(cluster);
     if (link.bandwidth <= 0) return;
     link.bandwidth *= 2;
-    answers.push_back(
-        {what, asked.relative(simulate(asked.plan, cluster, asked.request.profile).throughput),
-         ""});
+    Alternative answer{.what = what};
+    asked.answer(answer, asked.plan,
+                 simulate(asked.plan, cluster, asked.request.profile, kOnlySpeed).throughput);
+    answers.push_back(std::move(answer));
   };
   add("within nodes", [](Cluster& c) -> Link& { return c.intra_node; });
   if (asked.request.cluster.nodes.size() > 1) {

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
-#include "partitioner/cost/stage_cost.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/planners/explain.h"
 
 namespace hetpipe {
 namespace {
@@ -26,31 +26,28 @@ Answer no_answer(const std::string& change, const Cluster& cluster, const UserEr
 
 }  // namespace
 
-Answer judged(const Plan& plan, const Cluster& cluster, const Profile& profile) {
+Answer judged(const PlanRequest& request, const Plan& plan) {
+  const Cluster& cluster = request.cluster;
   Answer answer;
   answer.plan = plan;
   answer.throughput = plan.predicted ? plan.predicted->throughput : 0;
+  answer.worth = request.worth(plan, answer.throughput);
   answer.devices = static_cast<int>(cluster.devices().size());
   answer.idle = answer.devices - plan.worker_ranks();
-  answer.unmeasured = unmeasured_times(plan, cluster, profile);
-  double longest = -1;
+  answer.unmeasured = unmeasured_times(plan, cluster, request.profile);
+  const auto named = [&](const DeviceName& device) {
+    return to_string(device) + " " + cluster.kind_of(device).name;
+  };
+  const Bottleneck at = find_bottleneck(request, plan);
+  answer.bottleneck =
+      format("w%d s%d on %s", at.virtual_worker, at.stage, named(at.device).c_str());
+  if (!at.limited_by.empty()) answer.bottleneck += ", " + at.limited_by;
   double fullest = -1;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     const VirtualWorkerId id{static_cast<int>(vw)};
-    const auto costs = stage_costs(plan, cluster, profile, id);
-    for (std::size_t k = 0; k < costs.size(); ++k) {
-      const PlanStage& stage = plan.virtual_workers[vw].stages[k];
-      const auto named = [&](const DeviceName& device) {
-        return to_string(device) + " " + cluster.kind_of(device).name;
-      };
-      if (costs[k].total() > longest) {
-        longest = costs[k].total();
-        answer.bottleneck =
-            format("w%zu s%zu on %s, %s", vw, k, named(stage.devices.front()).c_str(),
-                   costs[k].compute() >= costs[k].receive() ? "compute" : "communication");
-      }
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
       const StageNeed need =
-          fullest_replica(plan, cluster, profile, id, StageId{static_cast<int>(k)});
+          fullest_replica(plan, cluster, request.profile, id, StageId{static_cast<int>(k)});
       if (need.full() <= fullest) continue;
       fullest = need.full();
       answer.fullest = named(need.device) + format(", %.0f %%", 100 * fullest);
@@ -61,16 +58,18 @@ Answer judged(const Plan& plan, const Cluster& cluster, const Profile& profile) 
 
 std::vector<Answer> what_if(const PlanRequest& request, const Plan& plan,
                             const std::vector<ChangedPool>& pools) {
-  std::vector<Answer> answers{judged(plan, request.cluster, request.profile)};
-  const double before = answers.front().throughput;
+  std::vector<Answer> answers{judged(request, plan)};
+  const auto relative = [](double now, double before) { return before > 0 ? now / before - 1 : 0; };
   for (const ChangedPool& pool : pools) {
     PlanRequest changed = request;
     changed.cluster = pool.cluster;
     changed.profile = pool.profile;
+    if (pool.minibatch) changed.minibatch = pool.minibatch;
     try {
-      Answer answer = judged(make_plan(changed), pool.cluster, pool.profile);
+      Answer answer = judged(changed, make_plan(changed));
       answer.change = pool.change;
-      answer.relative = before > 0 ? answer.throughput / before - 1 : 0;
+      answer.relative = relative(answer.worth, answers.front().worth);
+      answer.relative_throughput = relative(answer.throughput, answers.front().throughput);
       answers.push_back(std::move(answer));
     } catch (const UserError& error) {
       answers.push_back(no_answer(pool.change, pool.cluster, error));
@@ -79,26 +78,39 @@ std::vector<Answer> what_if(const PlanRequest& request, const Plan& plan,
   return answers;
 }
 
-std::string what_if_table(const std::vector<Answer>& answers) {
-  Table table({"pool", "devices", "idle", "samples/s", "change", "workers", "Nm", "D", "bottleneck",
-               "fullest device"});
+std::string what_if_table(const std::vector<Answer>& answers, const PlanRequest& request) {
+  const bool late = request.weighs_lateness();
+  std::vector<std::string> columns{"pool", "devices", "idle", "samples/s"};
+  if (late) columns.emplace_back("worth, samples/s");
+  columns.emplace_back(late ? "change of worth" : "change of samples/s");
+  for (const char* name : {"workers", "minibatch", "Nm", "D", "bottleneck", "fullest device"}) {
+    columns.emplace_back(name);
+  }
+  Table table(columns);
   std::string failures;
   for (const Answer& answer : answers) {
     const std::string name = answer.change.empty() ? "as it is" : answer.change;
+    std::vector<std::string> cells{name, std::to_string(answer.devices)};
     if (!answer.plan) {
-      table.add({name, std::to_string(answer.devices), "", "none", "", "", "", "", "", ""});
+      cells.insert(cells.end(), {"", "none"});
+      cells.resize(columns.size());
+      table.add(cells);
       failures += name + ": " + first_line(answer.why_not) + "\n";
       continue;
     }
     const Plan& plan = *answer.plan;
     const bool drained = traits(composition(plan).schedule).has_flush;
-    table.add({name, std::to_string(answer.devices), std::to_string(answer.idle),
-               format("%.4g", answer.throughput),
-               answer.change.empty() ? "" : format("%+.1f %%", 100 * answer.relative),
-               std::to_string(plan.virtual_workers.size()),
-               drained ? "-" : std::to_string(plan.in_flight),
-               plan.server ? std::to_string(plan.server->clock_distance) : "-", answer.bottleneck,
-               answer.fullest});
+    cells.push_back(std::to_string(answer.idle));
+    cells.push_back(format("%.4g", answer.throughput));
+    if (late) cells.push_back(format("%.4g", answer.worth));
+    cells.push_back(answer.change.empty() ? "" : format("%+.1f %%", 100 * answer.relative));
+    cells.push_back(std::to_string(plan.virtual_workers.size()));
+    cells.push_back(std::to_string(plan.minibatch));
+    cells.push_back(drained ? "-" : std::to_string(plan.in_flight));
+    cells.push_back(plan.server ? std::to_string(plan.server->clock_distance) : "-");
+    cells.push_back(answer.bottleneck);
+    cells.push_back(answer.fullest);
+    table.add(cells);
   }
   return table.text() + failures;
 }

@@ -7,19 +7,12 @@
 #include "base/text.h"
 #include "partitioner/cluster/device_type.h"
 #include "partitioner/planners/what_if.h"
+#include "partitioner/planners/what_if_settings.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr int kMostDevices = 65536;  // that one change may add
-constexpr const char* kGrammar =
-    "Write +N TYPE @NODE, -NODE, -NODE:INDEX or -N TYPE [@NODE], separated by commas.";
-
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
 
 std::optional<int> try_number(const std::string& word) {
   int value = 0;
@@ -44,6 +37,7 @@ class ClusterChange {
       : cluster_(cluster), find_kind_(find_kind), known_(known), where_(where) {}
 
   void apply(const std::string& text) {
+    if (is_setting(text)) return apply_setting(text, cluster_, minibatch_, where_);
     const Change change = parsed(text);
     if (change.adds) {
       add(change);
@@ -56,7 +50,7 @@ class ClusterChange {
     }
   }
 
-  Cluster result() {
+  PoolChange result() {
     drop_rules_of_missing_nodes();
     const bool workers = std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(),
                                      [](const Node& node) { return !node.kinds.empty(); });
@@ -64,7 +58,7 @@ class ClusterChange {
       throw UserError(where_,
                       "leaves no device (at least one is needed to compute). Remove fewer.");
     }
-    return std::move(cluster_);
+    return {std::move(cluster_), minibatch_};
   }
 
  private:
@@ -75,19 +69,23 @@ class ClusterChange {
   Change parsed(const std::string& text) const {
     Change change;
     change.text = text;
-    if (text.empty()) throw UserError(where_, std::string("contains an empty change. ") + kGrammar);
+    if (text.empty())
+      throw UserError(where_, std::string("contains an empty change. ") + kChangeGrammar);
     change.adds = text[0] == '+';
     if (!change.adds && text[0] != '-') {
       refuse(change,
-             std::string("neither adds nor removes (changes start with + or -). ") + kGrammar);
+             std::string("neither adds nor removes devices (such changes start with + or -), nor "
+                         "does it name links or the minibatch. ") +
+                 kChangeGrammar);
     }
     std::string rest = trimmed(std::string_view(text).substr(1));
     if (const std::size_t at = rest.find('@'); at != rest.npos) {
       change.node = trimmed(std::string_view(rest).substr(at + 1));
       rest = trimmed(std::string_view(rest).substr(0, at));
-      if (change.node.empty()) refuse(change, std::string("no node follows the @. ") + kGrammar);
+      if (change.node.empty())
+        refuse(change, std::string("no node follows the @. ") + kChangeGrammar);
       if (change.node.find_first_of(" \t@") != std::string::npos) {
-        refuse(change, "'" + change.node + "' is more than one node. " + kGrammar);
+        refuse(change, "'" + change.node + "' is more than one node. " + kChangeGrammar);
       }
     }
     std::vector<std::string> words;
@@ -96,10 +94,10 @@ class ClusterChange {
     }
     if (words.size() == 2) {
       change.number = try_number(words[0]);
-      if (!change.number) refuse(change, "'" + words[0] + "' is not a number. " + kGrammar);
+      if (!change.number) refuse(change, "'" + words[0] + "' is not a number. " + kChangeGrammar);
       words.erase(words.begin());
     }
-    if (words.size() != 1) refuse(change, std::string("is not understood. ") + kGrammar);
+    if (words.size() != 1) refuse(change, std::string("is not understood. ") + kChangeGrammar);
     change.name = words[0];
     if (change.number && (*change.number < 1 || *change.number > kMostDevices)) {
       refuse(change, format("%d devices (must be between 1 and %d). Correct the number.",
@@ -218,6 +216,7 @@ class ClusterChange {
   }
 
   Cluster cluster_;
+  std::optional<int> minibatch_;
   const FindKind& find_kind_;
   const std::vector<std::string>& known_;
   const std::string& where_;
@@ -225,7 +224,7 @@ class ClusterChange {
 
 }  // namespace
 
-Cluster changed_cluster(const Cluster& cluster, std::string_view changes, const FindKind& find_kind,
+PoolChange changed_pool(const Cluster& cluster, std::string_view changes, const FindKind& find_kind,
                         const std::vector<std::string>& known, const std::string& where) {
   ClusterChange change(cluster, find_kind, known, where);
   for (const std::string& text : split(std::string(changes), ',')) change.apply(trimmed(text));

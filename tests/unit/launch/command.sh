@@ -99,6 +99,24 @@ grep -q '"expected_error": {' "$folder/out" || fail "simulate --json does not sa
 refused "there is no folder 'none'" plan "${estimated[@]}" --model none --output "$folder/n-plan.toml"
 refused "torn/graph.json: not JSON" plan "${estimated[@]}" --model "$folder/torn" --output "$folder/n-plan.toml"
 refused "holds model 'gpt2' (the profile is of 'net')" plan "${estimated[@]}" --model "$net/../gpt2" --output "$folder/n-plan.toml"
+# The same without a file: the profile's hash is that of the plan.
+drawer=(--cluster "$golden/../../cluster-configs/lab-drawer.toml")
+direct=(plan "${drawer[@]}" --estimate --output "$folder/e-plan.toml")
+"$hetpipe" "${direct[@]}" --model "$net" > "$folder/out" || fail "plan --estimate"
+cmp -s "$folder/e-plan.toml" "$folder/n-plan.toml" || fail "plan --estimate is not the plan of the estimated profile"
+grep -q "titan-v: estimated from flops and bytes" "$folder/out" || fail "plan --estimate does not say that times are estimated"
+grep -q -- "--plan $folder/e-plan.toml .*--model $net" "$folder/out" || fail "launch lines of plan --estimate: $(cat "$folder/out")"
+"$hetpipe" simulate "${drawer[@]}" --estimate --model "$net" --plan "$folder/n-plan.toml" > "$folder/out" || fail "simulate --estimate"
+"$hetpipe" "${direct[@]}" --model lenet --sample 28x28x1 --classes 10 > "$folder/out" || fail "plan --estimate of a built-in model"
+grep -q "^lenet under hetpipe" "$folder/out" || fail "plan --estimate of a built-in model: $(cat "$folder/out")"
+refused "model = 'lenet'" simulate "${drawer[@]}" --estimate --model "$net" --plan "$folder/e-plan.toml"
+refused "--model: is missing (--estimate is of a model)" "${direct[@]}"
+refused "Give --data DATA, or --sample HxWxC and --classes N" "${direct[@]}" --model lenet
+refused "--profile: cannot be combined with --estimate" "${direct[@]}" --model "$net" --profile "$folder/n.toml"
+refused "--profile: is missing. Give --profile FILE, or --estimate" plan "${drawer[@]}" --output "$folder/x.toml"
+refused "--sample: has no effect without --estimate" plan "${estimated[@]}" --sample 28x28x1 --output "$folder/x.toml"
+refused "--profile: is missing. Give --profile FILE, or --estimate" simulate "${drawer[@]}" --plan "$folder/n-plan.toml"
+refused "--model: has no effect without --estimate" simulate "${estimated[@]}" --model "$net" --plan "$folder/n-plan.toml"
 head -c 706 "$folder/n.toml" > "$folder/torn.toml"
 refused "torn.toml:" plan --cluster "$golden/../../cluster-configs/lab-drawer.toml" --profile "$folder/torn.toml" --output "$folder/n-plan.toml"
 refused "net: is a folder (a file is needed)" simulate --cluster "$golden/../../cluster-configs/lab-drawer.toml" --profile "$net" --plan "$folder/n-plan.toml"
@@ -176,6 +194,15 @@ says '"what_if"' 0 plan "${files[@]}" --output "$folder/p.toml" --what-if "-n1" 
 [ "$(grep -c '"change"' "$folder/out")" -eq 3 ] || fail "--what-if twice: not three answers"
 says "The bottleneck is stage" 0 plan "${files[@]}" --output "$folder/p.toml" --explain
 says '"limited_by"' 0 plan "${files[@]}" --output "$folder/p.toml" --explain --json
+grep -q '"objective": "time-to-accuracy"' "$folder/out" || fail "--explain --json does not say what changes are of"
+says "change of worth" 0 plan "${files[@]}" --output "$folder/p.toml" --what-if "inter x2" --what-if "minibatch = 16, -n1"
+says "change of samples/s" 0 plan "${files[@]}" --output "$folder/p.toml" --objective throughput --what-if "link n0 n1 = 10Gb/s"
+says "2 epochs of 600 samples: " 0 plan "${files[@]}" --output "$folder/p.toml" --epochs 2 --dataset-size 600
+says '"dataset_size": 600' 0 plan "${files[@]}" --output "$folder/p.toml" --epochs 2 --dataset-size 600 --json
+says "largest minibatch with these stages: " 0 plan "${files[@]}" --output "$folder/p.toml" --largest minibatch
+says '"missing_bytes": ' 0 plan "${files[@]}" --output "$folder/p.toml" --largest minibatch --json
+says "plans with a global batch of 64" 0 plan "${files[@]}" --output "$folder/b.toml" --global-batch 64 --system hetpipe
+says '"samples": 64' 0 plan "${files[@]}" --output "$folder/b.toml" --global-batch 64 --system gpipe --json
 says "mpirun -np 4" 0 plan "${files[@]}" --output "$folder/g.toml" --system gpipe
 says '"bound"' 0 plan "${files[@]}" --output "$folder/s.toml" --policy search --json
 # PipeDream's graph.txt on two equal workers: halves of 0.3 + 0.3 s, as 1 GB of parameters to exchange rule replicas out.
@@ -299,6 +326,12 @@ refused "--seed: has no effect" simulate "${files[@]}" --plan "$p" --seed 3
 refused "--what-if: needs a value (an empty one was given)" "${planned[@]}" --what-if ""
 refused "'n0 @n1' is more than one node" "${planned[@]}" --what-if "+1 fast @n0 @n1"
 refused "--what-if +1 t4 @n0: the profile of 'chain' has no measurement on 't4'" "${planned[@]}" --what-if "+1 t4 @n0"
+refused "--what-if: 'lnks x2': unknown change 'lnks' (did you mean 'links'?). Write +N TYPE @NODE" "${planned[@]}" --what-if "lnks x2"
+refused "--epochs: needs the number of samples" "${planned[@]}" --epochs 2
+refused "--dataset-size: has no effect" "${planned[@]}" --dataset-size 600
+refused "--minibatch: cannot be combined with --global-batch" "${planned[@]}" --global-batch 64 --minibatch 32
+refused "--policy: ed cannot be combined with --global-batch" "${planned[@]}" --global-batch 64 --policy ed
+refused "--global-batch: 65 does not divide among 2 virtual workers" "${planned[@]}" --global-batch 65 --virtual-workers 2
 refused "--servers: node 'n0' is named twice" "${planned[@]}" --servers n0,n0
 refused "--weights: weights 'stash' under schedule 'gpipe' (a flush leaves one version to choose from). Use weights that work with that schedule: one-version." \
   "${planned[@]}" --system gpipe --weights stash

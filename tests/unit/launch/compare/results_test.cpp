@@ -90,7 +90,13 @@ TEST(CompareResults, WhatIsNoResultIsNone) {
 
 // Two runs of 500 and 250 samples, the second without reaching the target.
 Entry two_runs() {
-  Entry entry{.name = "one", .system = "hetpipe", .why_not = {}, .runs = {}, .failures = {}};
+  Entry entry{.name = "one",
+              .system = "hetpipe",
+              .why_not = {},
+              .runs = {},
+              .failures = {},
+              .minibatches = {32, 32},
+              .learning_rate = 0.025};
   entry.runs.push_back(*read(kResult));
   RunResult& second = entry.runs.emplace_back(entry.runs.front());
   second.seed = 4;
@@ -141,7 +147,8 @@ Comparison comparison() {
                        .why_not = {},
                        .runs = {},
                        .failures = {{3, 4, "the loss is not a finite number"}},
-                       .not_run = 1});
+                       .not_run = 1,
+                       .minibatches = {48, 16}});
   return c;
 }
 
@@ -149,6 +156,9 @@ TEST(CompareReport, SaysWhatIsThereAndWhyTheRestIsNot) {
   for (const std::string& text :
        {comparison_text(comparison()), comparison_markdown(comparison())}) {
     EXPECT_THAT(text, HasSubstr("80.00 % (70.00..90.00)"));
+    EXPECT_THAT(text, HasSubstr("2 x 32"));
+    EXPECT_THAT(text, HasSubstr("0.025"));
+    EXPECT_THAT(text, HasSubstr("48 + 16"));
     EXPECT_THAT(text, HasSubstr("2.2 s (1 of 2)"));
     EXPECT_THAT(text, HasSubstr("two was not trained: plan: no such thing. Do this."));
     EXPECT_THAT(text, HasSubstr("three, seed 3 ended with exit code 4: the loss is not"));
@@ -158,6 +168,8 @@ TEST(CompareReport, SaysWhatIsThereAndWhyTheRestIsNot) {
   EXPECT_EQ(json.at("entries").size(), 3u);
   EXPECT_EQ(json.at("entries").at(0).at("throughput").at("mean"), 150);
   EXPECT_EQ(json.at("entries").at(0).at("runs").at(1).at("seed"), 4);
+  EXPECT_EQ(json.at("entries").at(0).at("minibatches"), (std::vector<int>{32, 32}));
+  EXPECT_EQ(json.at("entries").at(0).at("learning_rate"), 0.025);
   EXPECT_EQ(json.at("entries").at(1).at("why_not"), "plan: no such thing. Do this.");
   EXPECT_FALSE(json.at("entries").at(1).contains("throughput"));
   EXPECT_EQ(json.at("entries").at(2).at("failures").at(0).at("exit_code"), 4);

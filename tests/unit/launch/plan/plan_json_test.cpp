@@ -30,5 +30,43 @@ TEST(PlanJson, HasTheKeysOfThePlanFile) {
   EXPECT_EQ(json.at("predicted").at("bottleneck"), 0.0603);
 }
 
+TEST(PlanJson, AnswersStandBesideThePlan) {
+  PlanNotes notes;
+  Answer& answer = notes.answers.emplace_back();
+  answer.change = "inter x2";
+  answer.plan = Plan{};
+  answer.plan->minibatch = 64;
+  answer.throughput = 100;
+  answer.worth = 80;
+  answer.relative = -0.2;
+  answer.relative_throughput = 0.25;
+  Explanation& explained = notes.explanation.emplace();
+  explained.objective = "time-to-accuracy";
+  explained.bottleneck.limited_by = "bandwidth";
+  explained.remedies = {.compute = 0, .bandwidth = 0.5, .latency = 0, .depth = {}};
+  notes.epochs = EpochsTime{.epochs = 2, .dataset_size = 600, .throughput = 100};
+  notes.largest = LargestMinibatch{.minibatch = 96, .next = 97, .missing_bytes = 5};
+  notes.global_batch = 128;
+  notes.batched = {
+      {.system = "gpipe", .plan = Plan{}, .why_not = "", .throughput = 70, .worth = 60},
+      {.system = "ssp", .plan = {}, .why_not = "too large"}};
+  const Json json = Json::parse(plan_json(Plan{}, notes));
+  const Json& asked = json.at("what_if").at(0);
+  EXPECT_EQ(asked.at("throughput"), 100);
+  EXPECT_EQ(asked.at("worth"), 80);
+  EXPECT_EQ(asked.at("relative"), -0.2);
+  EXPECT_EQ(asked.at("relative_throughput"), 0.25);
+  EXPECT_EQ(asked.at("minibatch"), 64);
+  EXPECT_EQ(json.at("explain").at("objective"), "time-to-accuracy");
+  EXPECT_EQ(json.at("explain").at("bottleneck").at("limited_by"), "bandwidth");
+  EXPECT_EQ(json.at("explain").at("remedies").at("bandwidth"), 0.5);
+  EXPECT_TRUE(json.at("explain").at("remedies").at("depth").is_null());
+  EXPECT_EQ(json.at("epochs").at("seconds"), 12);
+  EXPECT_EQ(json.at("largest_minibatch").at("minibatch"), 96);
+  EXPECT_EQ(json.at("global_batch").at("samples"), 128);
+  EXPECT_EQ(json.at("global_batch").at("systems").at(0).at("throughput"), 70);
+  EXPECT_EQ(json.at("global_batch").at("systems").at(1).at("why_not"), "too large");
+}
+
 }  // namespace plan_json_test
 }  // namespace hetpipe

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../cases.h"
+#include "base/text.h"
 
 namespace hetpipe {
 namespace what_if_test {
@@ -23,7 +24,7 @@ std::optional<DeviceKind> find_kind(const std::string& name) {
 }
 
 Cluster after(const std::string& changes, const Cluster& cluster = kPool) {
-  return changed_cluster(cluster, changes, find_kind, {"rtx-3090"}, "--what-if");
+  return changed_pool(cluster, changes, find_kind, {"rtx-3090"}, "--what-if").cluster;
 }
 
 // "n0: fast slow | n1: fast"
@@ -88,6 +89,23 @@ TEST(ChangedCluster, WhatCannotBeDoneSaysWhy) {
       {"-2 slow @n0", "there are only 1 of that type on n0"},
       {"-1 rtx-3090", "unknown device type 'rtx-3090'"},
       {"-n0,-n1", "leaves no device"},
+      {"lnks x2", "unknown change 'lnks' (did you mean 'links'?). Write +N TYPE @NODE"},
+      {"links", "says neither x nor ="},
+      {"links = 1e9", "Write links x2, or intra = and inter ="},
+      {"links x0", "must be above 0"},
+      {"links xtwo", "'two' is not a number"},
+      {"links n0 x2", "'n0' is one word too many"},
+      {"inter =", "no number follows"},
+      {"inter = fast", "'fast' is not a bandwidth. Write bytes per second"},
+      {"inter = -1", "must be above 0"},
+      {"link n0 x2", "Write link NODE NODE x2"},
+      {"link n0 n0 x2", "both are one node"},
+      {"link n0 fast x2", "a node and a device type have no link"},
+      {"link n0 n9 x2", "unknown node or device type 'n9'"},
+      {"link fast slow x2", "Write a bandwidth: link fast slow = 12.5e9"},
+      {"minibatch x2", "Write minibatch = 64"},
+      {"minibatch = 1.5", "is not a number of samples"},
+      {"minibatch = 0", "is not a number of samples"},
   };
   for (const auto& [change, expected] : kCases) {
     const std::string error = user_error([&, change = change] { after(change); });
@@ -97,6 +115,31 @@ TEST(ChangedCluster, WhatCannotBeDoneSaysWhy) {
   Cluster alone = test::cluster_of({{"fast"}}, 1'000'000'000);
   alone.inter_node = {};
   EXPECT_THAT(user_error([&] { after("+1 fast @n1", alone); }), HasSubstr("[link.inter_node]"));
+}
+
+TEST(ChangedPool, LinksAndMinibatch) {
+  Cluster cluster = kPool;  // 10e9 within nodes, 1e9 between them
+  cluster.between.push_back({{}, {"n0", "n1"}, {1e6, 0, false}, false});
+  const auto bandwidths = [&](const char* changes) {
+    const Cluster now = after(changes, cluster);
+    std::vector<double> all{now.intra_node.bandwidth, now.inter_node.bandwidth};
+    for (const LinkBetween& rule : now.between) all.push_back(rule.link.bandwidth);
+    return all;
+  };
+  using Bandwidths = std::vector<double>;
+  EXPECT_EQ(bandwidths("links x2"), (Bandwidths{20e9, 2e9, 2e6}));
+  EXPECT_EQ(bandwidths("intra x0.5"), (Bandwidths{5e9, 1e9, 1e6}));
+  EXPECT_EQ(bandwidths("inter x2,intra=3e9"), (Bandwidths{3e9, 2e9, 1e6}));
+  EXPECT_EQ(bandwidths("inter = 100Gb/s"), (Bandwidths{10e9, 12.5e9, 1e6}));
+  EXPECT_EQ(bandwidths("link n1 n0 x3"), (Bandwidths{10e9, 1e9, 3e6}));
+  EXPECT_EQ(bandwidths("link n0 n2 x3"), (Bandwidths{10e9, 1e9, 1e6, 3e9}));
+  EXPECT_EQ(bandwidths("link fast slow = 5e9"), (Bandwidths{10e9, 1e9, 1e6, 5e9}));
+  // The latency stays.
+  EXPECT_EQ(after("link n0 n2 x3", cluster).link({"n0", 0}, {"n2", -1}).latency, 50e-6);
+  const PoolChange pool = changed_pool(kPool, "minibatch = 64, -n1", find_kind, {}, "--what-if");
+  EXPECT_EQ(pool.minibatch, 64);
+  EXPECT_EQ(text_of(pool.cluster), "n0: fast slow | n2:");
+  EXPECT_EQ(changed_pool(kPool, "links x2", find_kind, {}, "--what-if").minibatch, std::nullopt);
 }
 
 PlanRequest request() {
@@ -123,8 +166,9 @@ TEST(WhatIf, EachPoolIsPlannedAndCompared) {
   EXPECT_DOUBLE_EQ(answers[1].relative, answers[1].throughput / plan.predicted->throughput - 1);
   EXPECT_LT(answers[1].relative, -0.3);
   EXPECT_GT(answers[2].relative, 0.1);
-  const std::string table = what_if_table(answers);
-  for (const char* part : {"as it is", "-n1", "+2 fast @n2", "compute", "%"}) {
+  const std::string table = what_if_table(answers, asked);
+  for (const char* part :
+       {"as it is", "-n1", "+2 fast @n2", "compute", "%", "change of samples/s"}) {
     EXPECT_THAT(table, HasSubstr(part));
   }
 }
@@ -137,7 +181,33 @@ TEST(WhatIf, APoolOnWhichNothingFitsIsAnswered) {
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_FALSE(answers[1].plan);
   EXPECT_THAT(answers[1].why_not, HasSubstr("no partition of the model fits"));
-  EXPECT_THAT(what_if_table(answers), HasSubstr("none"));
+  EXPECT_THAT(what_if_table(answers, asked), HasSubstr("none"));
+}
+
+// What the planner chose by is what the answers compare.
+TEST(WhatIf, ChangesAreOfTheObjective) {
+  PlanRequest asked = request();
+  asked.objective = PlanObjective::time_to_accuracy;
+  asked.critical_batch = 32;
+  const Plan plan = make_plan(asked);
+  const auto answers = what_if(asked, plan, {{"-n1", after("-n1"), asked.profile}});
+  ASSERT_EQ(answers.size(), 2u);
+  ASSERT_TRUE(answers[1].plan);
+  EXPECT_DOUBLE_EQ(answers[1].worth, asked.worth(*answers[1].plan, answers[1].throughput));
+  EXPECT_DOUBLE_EQ(answers[1].relative, answers[1].worth / answers[0].worth - 1);
+  EXPECT_GT(answers[1].relative, answers[1].relative_throughput + 0.01);
+  const std::string table = what_if_table(answers, asked);
+  EXPECT_THAT(table, HasSubstr("change of worth"));
+  EXPECT_THAT(table, HasSubstr(format("%.4g", answers[1].throughput)));
+}
+
+TEST(WhatIf, AnotherMinibatchIsPlanned) {
+  const PlanRequest asked = request();
+  const auto answers =
+      what_if(asked, make_plan(asked), {{"minibatch = 64", kPool, asked.profile, 64}});
+  ASSERT_TRUE(answers[1].plan);
+  EXPECT_EQ(answers[0].plan->minibatch, 32);
+  EXPECT_EQ(answers[1].plan->minibatch, 64);
 }
 
 }  // namespace what_if_test
