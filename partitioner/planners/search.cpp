@@ -29,7 +29,11 @@ constexpr double kPromisingRow = 0.5;            // the same of the best of a ro
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr int kFollowed = 3;                     // times that a choice is made anew
 constexpr std::size_t kSimulated = 6;            // compositions of a row
-constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
+// In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
+// all rows and steps from many plans.
+constexpr int kSeededAnyway = 64;
+constexpr std::size_t kOfOthers = 8;         // compositions of a row but the first there
+constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from there
 constexpr std::int64_t kBaseActions = 250'000;
 constexpr std::int64_t kActionsPerDevice = 25'000;
 constexpr int kManyDevices = 128;
@@ -230,8 +234,7 @@ class Search {
     }
   }
 
-  // The first row's compositions are looked at with all effort; the others take its plans over as
-  // well.
+  // Its own compositions and, but for the first row, the plans of those before.
   void explore(std::size_t row, bool first) {
     SearchSpace& space = enter(rows_[row], rows_[row].minibatch);
     const std::size_t before = found_.all().size();
@@ -241,7 +244,12 @@ class Search {
     exact_ = exact_ && all;
     if (!all) {
       if (!first) transplant(space);
-      search_compositions(space, scores_, found_, pool_.of(space), speeds_, kSimulated);
+      const bool large = devices_ > kSeededAnyway;
+      if (first || !large || found_.all().size() == before) {
+        std::vector<Allocation> compositions = pool_.of(space);
+        if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
+        search_compositions(space, scores_, found_, compositions, speeds_, kSimulated);
+      }
     }
     if (found_.all().size() == before) {
       const std::string& why = scores_.why_not();
@@ -298,10 +306,11 @@ class Search {
     std::set<std::pair<std::size_t, std::size_t>> tried;  // space, number of virtual workers
     std::map<std::size_t, std::size_t> of_space;
     for (const ScoredPlan& start : best_first(found_.all())) {
-      const bool first = !of_space.contains(start.space);
+      const bool first = of_space[start.space] == 0;
       const double least = first ? kPromisingRow : weighs() ? kPromisingNumber : kPromising;
       if (start.worth < least * found_.best() || of_space[start.space] == kImproved) continue;
       if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
+      if (devices_ > kSeededAnyway && tried.size() > kImprovedOfLarge) return;
       ++of_space[start.space];
       found_.enter(start.space);
       scores_.allow(budget_ / 4);
