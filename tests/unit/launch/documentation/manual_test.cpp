@@ -80,7 +80,7 @@ TEST(DocumentedCommands, AreThoseOfTheProgram) {
       EXPECT_EQ(command.name, "hetpipe " + command.table->command());
     }
   });
-  EXPECT_THAT(groups, ElementsAre("hetpipe checkpoint", "hetpipe data"));
+  EXPECT_THAT(groups, ElementsAre("hetpipe checkpoint", "hetpipe trace", "hetpipe data"));
   EXPECT_THAT(names, testing::IsSupersetOf({"hetpipe plan", "hetpipe checkpoint info"}));
   EXPECT_EQ(manual_name("hetpipe checkpoint info"), "hetpipe-checkpoint-info");
 }
