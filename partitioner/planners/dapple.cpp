@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kMostPositions = 16;
 constexpr int kBatchesPerDevice = 4;   // of a minibatch that nobody gave
-constexpr double kLatencyError = 0.9;  // simulated seconds by DAPPLE's, at least
+constexpr double kLatencyError = 0.7;  // simulated seconds by DAPPLE's, at least
+constexpr double kAlike = 0.9;         // latencies between which simulation decides
 
 // How the devices are handed out, and the minibatch.
 struct Setting {
@@ -38,18 +39,21 @@ class DapplePlanner {
   }
 
   Plan plan() {
-    // The best plan of each setting by DAPPLE's latency, and of these the best by simulation.
+    // Of each setting the plan of the smallest latency. Of these again, or for a search the best by
+    // simulation.
+    const bool searching = request_.least_worth > 0;
     std::optional<Plan> best;
     double least = 0;
     double seconds = kInfinity;  // per sample: settings may differ in the minibatch
     for (const Setting& setting : settings()) {
-      const double most = std::min(seconds / kLatencyError, enough(setting)) * setting.minibatch;
-      double found = most;
+      double found = setting.minibatch *
+                     (searching ? std::min(seconds / kAlike, enough(setting)) : seconds);
       std::optional<Plan> plan = plan_of(setting, found);
       if (!plan) continue;
       seconds = std::min(seconds, found / setting.minibatch);
       finish(request_, *plan, found);
-      const double worth = request_.worth(*plan, plan->predicted->throughput);
+      const double worth =
+          searching ? request_.worth(*plan, plan->predicted->throughput) : 1 / seconds;
       if (best && worth <= least) continue;
       best = std::move(plan);
       least = worth;

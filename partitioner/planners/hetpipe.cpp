@@ -56,6 +56,7 @@ class Planner {
       }
     }
     if (!best) throw UserError(problems);
+    note_inputs(request_, *best);
     return *best;
   }
 

@@ -41,7 +41,7 @@ class PipedreamPlanner {
     double least = 0;
     std::vector<std::vector<PlanVirtualWorker>> seen;
     std::optional<double> objective;  // its optimum, for links as they are
-    const bool quick = request_.least_worth > 0 && placed_.size() > kMostToTryAgain;
+    const bool once = request_.least_worth <= 0 || placed_.size() > kMostToTryAgain;
     for (const double slower : kSlowerLinks) {
       slower_ = slower;
       std::optional<Plan> plan = cut();
@@ -55,7 +55,7 @@ class PipedreamPlanner {
         best = std::move(plan);
         least = worth;
       }
-      if (quick) break;
+      if (once) break;
     }
     if (best) return *best;
     throw UserError("", "no plan of PipeDream's fits the devices (" + shortage_ +
