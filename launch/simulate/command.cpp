@@ -204,9 +204,8 @@ int simulate_command(const Invocation& how) {
   const std::optional<Profile> estimated = estimated_profile(options.estimate, described(options));
   const Plan unchecked =
       estimated ? load_plan(options.plan, &*estimated) : load_plan_of(options.plan, options.files);
-  const Profile profile = estimated
-                              ? with_kinds_of(options.files, cluster, *estimated, &unchecked)
-                              : load_profile_of(options.files, cluster, &unchecked);
+  const Profile profile = estimated ? with_kinds_of(options.files, cluster, *estimated, &unchecked)
+                                    : load_profile_of(options.files, cluster, &unchecked);
   const Plan plan = load_plan(options.plan, cluster, profile);
   check_files_of_plan(options, plan, cluster, profile);
   std::optional<Durations> durations;

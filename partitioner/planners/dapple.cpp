@@ -46,8 +46,8 @@ class DapplePlanner {
     double least = 0;
     double seconds = kInfinity;  // per sample: settings may differ in the minibatch
     for (const Setting& setting : settings()) {
-      double found = setting.minibatch *
-                     (searching ? std::min(seconds / kAlike, enough(setting)) : seconds);
+      double found =
+          setting.minibatch * (searching ? std::min(seconds / kAlike, enough(setting)) : seconds);
       std::optional<Plan> plan = plan_of(setting, found);
       if (!plan) continue;
       seconds = std::min(seconds, found / setting.minibatch);

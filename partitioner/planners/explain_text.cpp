@@ -16,10 +16,21 @@ std::string change_text(double relative) {
   return format("%+.1f %%", 100 * relative);
 }
 
+// Where several stand side by side.
+std::string brief_change(double relative) {
+  return std::abs(relative) < kVisibleChange ? "no change" : change_text(relative);
+}
+
 std::string bottleneck_text(const Bottleneck& b, const PlanRequest& request) {
+  const bool receives = b.limited_by == "bandwidth" || b.limited_by == "latency";
+  const bool computes = b.limited_by == "compute";
   std::string text = format(
-      "The bottleneck is stage %d of virtual worker %d, on %s (%s): %s per minibatch, %s of it "
-      "computing and %s receiving. ",
+      "%s is stage %d of virtual worker %d, on %s (%s): %s per minibatch, %s of it computing and "
+      "%s "
+      "receiving. ",
+      computes   ? "The bottleneck"
+      : receives ? "The stage that receives longest"
+                 : "The longest stage",
       b.stage, b.virtual_worker, to_string(b.device).c_str(),
       request.cluster.kind_of(b.device).name.c_str(),
       format_seconds(b.compute_seconds + b.receive_seconds).c_str(),
@@ -44,12 +55,12 @@ std::string limit_text(const Explanation& explanation) {
       "Devices twice as fast would give %s, twice the bandwidth of all links %s, half their "
       "latency "
       "%s",
-      change_text(r.compute).c_str(), change_text(r.bandwidth).c_str(),
-      change_text(r.latency).c_str());
+      brief_change(r.compute).c_str(), brief_change(r.bandwidth).c_str(),
+      brief_change(r.latency).c_str());
   const DepthLimit& depth = explanation.depth;
   if (r.depth) {
     text += format(", more %s %s", depth.what == "Nm" ? "minibatches in flight" : "micro-batches",
-                   change_text(*r.depth).c_str());
+                   brief_change(*r.depth).c_str());
   }
   const Bottleneck& b = explanation.bottleneck;
   if (b.limited_by.empty()) return text + ": none of these alone limits it.";
@@ -64,6 +75,11 @@ std::string limit_text(const Explanation& explanation) {
   }
   text += ": " + limit_named(b.limited_by, depth) + " limits it";
   if (!b.second.empty()) text += " most, then " + limit_named(b.second, depth);
+  const std::vector<Alternative>& links = explanation.links;
+  if (b.limited_by == "bandwidth" && links.size() > 1 &&
+      links.front().relative.value_or(0) >= kVisibleChange) {
+    text += ", above all " + links.front().what;
+  }
   return text + ".";
 }
 
@@ -104,7 +120,8 @@ std::string depth_text(const DepthLimit& depth, const PlanRequest& request) {
 // Of another plan: its samples/s, too, where something else counts.
 std::string both_changes(const Alternative& answer, const Explanation& explanation) {
   std::string text = change_text(*answer.relative);
-  if (explanation.objective != objective_names().front()) {
+  const bool differs = std::abs(*answer.relative - answer.relative_throughput) >= kVisibleChange;
+  if (explanation.objective != objective_names().front() && differs) {
     text += ", samples/s " + change_text(answer.relative_throughput);
   }
   return text;

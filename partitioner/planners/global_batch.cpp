@@ -63,9 +63,9 @@ PlanRequest request_of_batch(const PlanRequest& request, const std::string& syst
   one.search.systems = SystemChoice::requested;
   one.virtual_workers = workers;
   one.minibatch = samples / workers;
-  // Of the systems whose planner places the whole model on every device there is nothing to search.
+  // Pipelines of these would need one minibatch in flight: their planner forms none.
   one.policy.reset();
-  if (composition(one).planner != PlannerRule::data_parallel) one.policy = "search";
+  if (!needs_one_in_flight(composition(one))) one.policy = "search";
   return one;
 }
 

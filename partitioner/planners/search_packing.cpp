@@ -21,6 +21,7 @@ constexpr int kMostCuts = 40;               // between layers
 constexpr int kLeastCuts = 10;              // where many multisets leave no time for more
 constexpr std::array kDepths{1, 2, 4, 64};  // minibatches in flight, at which rates are compared
 constexpr int kMostNumbers = 24;            // of virtual workers
+constexpr double kNearly = 0.97;  // of the rate with the whole pool: worth a look with a part of it
 
 // Devices of one kind on one node; or, where there are too many of these, of one kind.
 struct DeviceClass {
@@ -124,6 +125,14 @@ struct Packing::Tables {
   }
 
   void cut(const PlanRequest& request, int minibatch, int micro_batches);
+  // h, and the W that it takes.
+  struct Hierarchy {
+    std::vector<std::vector<double>> slowest;        // [n - 1][multiset]
+    std::vector<std::vector<std::uint32_t>> choice;  // likewise
+  };
+  Hierarchy pack(int depth, int most, int max_stages) const;
+  std::vector<std::size_t> taken(const Hierarchy& h, int n, std::size_t u) const;
+  Allocation allocation(const std::vector<std::size_t>& workers) const;
   double rate(std::size_t u, int depth) const {
     return std::min(1 / bottleneck[u], depth / sum[u]);
   }
@@ -244,6 +253,54 @@ Packing::Packing(Packing&&) noexcept = default;
 
 bool Packing::empty() const { return tables_ == nullptr; }
 
+// The virtual workers of h(n, U), as multisets.
+std::vector<std::size_t> Packing::Tables::taken(const Hierarchy& h, int n, std::size_t u) const {
+  std::vector<std::size_t> workers;
+  for (int k = n; k > 0; --k) {
+    const std::uint32_t w = at(h.choice, k - 1)[u];
+    workers.push_back(w);
+    u -= w;
+  }
+  std::sort(workers.begin(), workers.end());
+  return workers;
+}
+
+Packing::Tables::Hierarchy Packing::Tables::pack(int depth, int most, int max_stages) const {
+  Hierarchy h;
+  std::vector<bool> allowed(sets);
+  for (std::size_t u = 0; u < sets; ++u) allowed[u] = devices_of(u) <= max_stages;
+  std::vector<double> rates(sets, 0.0);
+  for (std::size_t u = 1; u < sets; ++u) rates[u] = allowed[u] ? rate(u, depth) : 0;
+  std::vector<double> before(sets, kInfinity);
+  for (int n = 1; n <= most && before[sets - 1] > 0; ++n) {
+    std::vector<double> slowest(sets, 0.0);
+    h.choice.emplace_back(sets, 0);
+    for (std::size_t u = 1; u < sets; ++u) {
+      for (const std::uint32_t w : within[u]) {
+        const double both = std::min(rates[w], before[u - w]);
+        if (both <= slowest[u]) continue;
+        slowest[u] = both;
+        h.choice.back()[u] = w;
+      }
+    }
+    h.slowest.push_back(slowest);
+    before = std::move(slowest);
+  }
+  return h;
+}
+
+Allocation Packing::Tables::allocation(const std::vector<std::size_t>& workers) const {
+  std::vector<std::size_t> next(classes.size(), 0);  // free device of each class
+  Allocation result;
+  for (const std::size_t w : workers) {
+    result.emplace_back();
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      for (int k = 0; k < count[w][c]; ++k) result.back().push_back(classes[c].devices[next[c]++]);
+    }
+  }
+  return result;
+}
+
 std::vector<Allocation> Packing::compositions(std::optional<int> virtual_workers,
                                               int max_stages) const {
   std::vector<Allocation> result;
@@ -252,46 +309,21 @@ std::vector<Allocation> Packing::compositions(std::optional<int> virtual_workers
   const std::size_t pool = t.sets - 1;
   const int most = virtual_workers.value_or(std::min(t.devices_of(pool), kMostNumbers));
   std::set<std::vector<std::size_t>> seen;
-  std::vector<bool> allowed(t.sets);
-  for (std::size_t u = 0; u < t.sets; ++u) allowed[u] = t.devices_of(u) <= max_stages;
   for (const int depth : kDepths) {
-    std::vector<double> before(t.sets, kInfinity);  // h(n - 1, .)
-    std::vector<std::vector<std::uint32_t>> taken;  // [n - 1][multiset]: W
-    for (int n = 1; n <= most; ++n) {
-      std::vector<double> slowest(t.sets, 0.0);
-      taken.emplace_back(t.sets, 0);
-      for (std::size_t u = 1; u < t.sets; ++u) {
-        for (const std::uint32_t w : t.within[u]) {
-          if (!allowed[w]) continue;
-          const double rate = std::min(t.rate(w, depth), before[u - w]);
-          if (rate <= slowest[u]) continue;
-          slowest[u] = rate;
-          taken.back()[u] = w;
-        }
+    const Tables::Hierarchy h = t.pack(depth, most, max_stages);
+    for (int n = virtual_workers.value_or(1); n <= most; ++n) {
+      if (h.slowest.size() < at(n) || at(h.slowest, n - 1)[pool] <= 0) break;
+      const auto add = [&](std::size_t u) {
+        if (at(h.slowest, n - 1)[u] < kNearly * at(h.slowest, n - 1)[pool]) return;
+        auto workers = t.taken(h, n, u);
+        if (seen.insert(workers).second) result.push_back(t.allocation(workers));
+      };
+      add(pool);
+      // What is nearly as fast with a device less, or without all that are like it.
+      for (std::size_t c = 0; c < t.classes.size(); ++c) {
+        add(pool - t.place[c]);
+        add(pool - t.place[c] * t.classes[c].devices.size());
       }
-      before = std::move(slowest);
-      if (before[pool] <= 0) break;
-      if (virtual_workers && n != *virtual_workers) continue;
-      std::vector<std::size_t> workers;
-      std::size_t left = pool;
-      for (int k = n; k > 0; --k) {
-        const std::uint32_t w = at(taken, k - 1)[left];
-        workers.push_back(w);
-        left -= w;
-      }
-      std::sort(workers.begin(), workers.end());
-      if (!seen.insert(workers).second) continue;
-      std::vector<std::size_t> next(t.classes.size(), 0);  // free device of each class
-      Allocation allocation;
-      for (const std::size_t w : workers) {
-        allocation.emplace_back();
-        for (std::size_t c = 0; c < t.classes.size(); ++c) {
-          for (int k = 0; k < t.count[w][c]; ++k) {
-            allocation.back().push_back(t.classes[c].devices[next[c]++]);
-          }
-        }
-      }
-      result.push_back(std::move(allocation));
     }
   }
   return result;

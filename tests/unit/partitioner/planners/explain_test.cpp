@@ -166,7 +166,8 @@ TEST(ExplainLimit, ASlowLinkLimitsStagesThatComputeMostOfTheTime) {
   EXPECT_NEAR(e.remedies.bandwidth, 1.0 / 3, 0.01);
   EXPECT_NEAR(e.remedies.compute, 0, 0.01);
   EXPECT_NEAR(e.links.front().relative.value_or(0), e.remedies.bandwidth, 1e-9);
-  EXPECT_THAT(text_of(e), HasSubstr(": the links' bandwidth limits it."));
+  EXPECT_THAT(text_of(e), HasSubstr(": the links' bandwidth limits it, above all between nodes."));
+  EXPECT_THAT(text_of(e), HasSubstr("The stage that receives longest is stage "));
 }
 
 // The stage in the middle receives twice: 31 ms with what it computes. The first one, 28 ms,
