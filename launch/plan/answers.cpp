@@ -108,7 +108,7 @@ Json batched_json(const std::vector<BatchedPlan>& plans, int samples) {
 std::string search_text(const SearchResult& result, const Cluster& cluster) {
   const bool late = std::any_of(result.considered.begin(), result.considered.end(),
                                 [](const auto& of) { return of.worth < of.throughput; });
-  std::vector<std::string> columns{"considered", "plan", "samples/s"};
+  std::vector<std::string> columns{"considered", "plan", "minibatch", "samples/s"};
   if (late) columns.emplace_back("worth, samples/s");
   Table table(columns);
   const std::size_t shown = std::min(result.considered.size(), kMostCandidates);
@@ -117,6 +117,7 @@ std::string search_text(const SearchResult& result, const Cluster& cluster) {
     const bool runs = candidate.throughput > 0;
     std::vector<std::string> cells{candidate.origin,
                                    runs ? candidate.what : first_line(candidate.why_not),
+                                   runs ? std::to_string(candidate.minibatch) : "-",
                                    runs ? format("%.4g", candidate.throughput) : "-"};
     if (late) cells.push_back(runs ? format("%.4g", candidate.worth) : "-");
     table.add(cells);

@@ -147,6 +147,7 @@ Json json_of(const SearchResult& search) {
     if (candidate.throughput > 0) {
       entry["throughput"] = candidate.throughput;
       entry["worth"] = candidate.worth;
+      entry["minibatch"] = candidate.minibatch;
     } else {
       entry["why_not"] = candidate.why_not;
     }

@@ -38,6 +38,7 @@ struct SearchCandidate {
   double throughput = 0;  // simulated samples/s; 0: it does not fit
   std::string why_not;    // the planner's own words where it made no plan
   double worth = 0;       // by the request's objective
+  int minibatch = 0;      // samples of one virtual worker
 };
 
 struct SearchResult {

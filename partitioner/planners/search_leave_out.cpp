@@ -99,9 +99,10 @@ void leave_out_what_costs(const PlanRequest& request, SearchResult& result,
   for (const DeviceName& device : pool.removed) {
     names.push_back(request.cluster.kind_of(device).name + " of " + device.node);
   }
-  result.considered.insert(result.considered.begin(),
-                           {"search without " + join(names, ", "), describe(result.plan),
-                            result.plan.predicted->throughput, "", result.worth});
+  result.considered.insert(
+      result.considered.begin(),
+      {"search without " + join(names, ", "), describe(result.plan),
+       result.plan.predicted->throughput, "", result.worth, result.plan.minibatch});
 }
 
 }  // namespace hetpipe

@@ -108,7 +108,8 @@ std::vector<SearchCandidate> considered(const std::vector<ScoredPlan>& plans) {
   }
   std::vector<SearchCandidate> result;
   for (const auto& [key, plan] : best) {
-    result.push_back({plan->origin, describe(plan->plan), plan->throughput, "", plan->worth});
+    result.push_back({plan->origin, describe(plan->plan), plan->throughput, "", plan->worth,
+                      plan->plan.minibatch});
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const auto& a, const auto& b) { return a.worth > b.worth; });
