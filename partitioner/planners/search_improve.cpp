@@ -14,6 +14,7 @@ namespace {
 constexpr double kBetter = 1 + 1e-9;
 constexpr double kNearlyAsSlow = 0.9;        // of the slowest virtual worker's time
 constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
+constexpr std::size_t kFewDevices = 24;      // of a pool: every depth is estimated at every step
 
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {
@@ -59,7 +60,8 @@ class Improver {
         found_(found),
         best_(std::move(start)),
         speed_(kind_speed),
-        cluster_(space.row().request.cluster) {}
+        cluster_(space.row().request.cluster),
+        few_(cluster_.devices().size() <= kFewDevices) {}
 
   void run() {
     bool better = true;
@@ -232,7 +234,12 @@ class Improver {
     const PlanRequest& request = space_.row().request;
     const Knobs knobs = space_.knobs_of(best_.plan);
     const Allocation now = composition_of(best_.plan);
-    std::vector<std::pair<double, Plan>> ranked;
+    struct Ranked {
+      double estimate = 0;
+      Allocation composition;
+      std::vector<DepthChoice> choices;
+    };
+    std::vector<Ranked> ranked;
     std::set<std::string> seen;
     const auto look = [&](Allocation composition) {
       std::erase_if(composition, [](const auto& devices) { return devices.empty(); });
@@ -244,15 +251,23 @@ class Improver {
       // The order of worker_key is made here too, so that the cuts of alike ones are looked up.
       if (!seen.insert(composition_key(cluster_, composition)).second) return;
       if (ideal_throughput(cluster_, speed_, composition) <= best_.worth) return;
-      const auto plan = space_.plan(composition, knobs);
-      if (plan)
-        ranked.emplace_back(request.worth(*plan, estimated_throughput(space_, *plan)), *plan);
+      // Other devices may call for another depth.
+      if (few_) {
+        auto choices = depth_choices(space_, composition);
+        if (choices.empty()) return;
+        const double estimate = choices.front().worth;
+        ranked.push_back({estimate, std::move(composition), std::move(choices)});
+      } else if (const auto plan = space_.plan(composition, knobs)) {
+        const double estimate = request.worth(*plan, estimated_throughput(space_, *plan));
+        ranked.push_back({estimate, std::move(composition), {{knobs, estimate}}});
+      }
     };
     for_each_step(now, look);
     std::stable_sort(ranked.begin(), ranked.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
+                     [](const auto& a, const auto& b) { return a.estimate > b.estimate; });
     for (std::size_t i = 0; i < std::min(ranked.size(), kTriedByEstimate); ++i) {
-      if (take(ranked[i].second)) return true;
+      const auto plan = first_that_fits(space_, scores_, ranked[i].composition, ranked[i].choices);
+      if (plan && take(*plan)) return true;
     }
     return false;
   }
@@ -318,6 +333,7 @@ class Improver {
   ScoredPlan best_;
   std::span<const double> speed_;
   const Cluster& cluster_;
+  bool few_;  // of its devices
 };
 
 }  // namespace

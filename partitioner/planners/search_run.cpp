@@ -13,13 +13,20 @@ namespace {
 
 constexpr double kHopeless = 0.5;  // of the best so far, by an estimate: not worth simulating
 constexpr std::size_t kManyInSpace = 128;
-constexpr int kSlices = 16;                // of a minibatch: what fits nearly anywhere
-constexpr std::size_t kLikely = 64;        // compositions by rules
-constexpr std::size_t kBesidePacked = 16;  // of them, where others are packed
-constexpr int kLongestOfMany = 16;         // stages
+constexpr int kSlices = 16;                  // of a minibatch: what fits nearly anywhere
+constexpr std::size_t kLikely = 64;          // compositions by rules
+constexpr std::size_t kBesidePacked = 16;    // of them, where others are packed
+constexpr int kLongestOfMany = 16;           // stages
+constexpr std::size_t kSimulatedDepths = 6;  // that are simulated where no estimate holds
 
 bool is_large(const SearchSpace& space) {
   return space.row().request.cluster.devices().size() > kManyInSpace;
+}
+
+// How fast micro-batches are that are neither drained nor counted in minibatches, only simulation
+// tells.
+bool estimates_depth(const SearchSpace& space) {
+  return space.chooses_in_flight() || traits(space.row().parts.schedule).has_flush;
 }
 
 // In large pools longer pipelines are not looked at: each takes long to cut.
@@ -107,8 +114,17 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   for (const Ranked& one : ranked) {
     if (taken == simulated || scores.spent() || one.estimate < kHopeless * found.best()) break;
     if (of_number[one.composition->size()] == (simulated + 1) / 2) continue;
-    const auto plan = first_that_fits(space, scores, *one.composition, one.choices);
-    if (!plan || !found.add(*plan, "search")) continue;
+    bool runs = false;
+    if (estimates_depth(space)) {
+      const auto plan = first_that_fits(space, scores, *one.composition, one.choices);
+      runs = plan && found.add(*plan, "search");
+    } else {
+      for (std::size_t i = 0; i < std::min(one.choices.size(), kSimulatedDepths); ++i) {
+        const auto plan = space.plan(*one.composition, one.choices[i].knobs);
+        runs = (plan && found.add(*plan, "search")) || runs;
+      }
+    }
+    if (!runs) continue;
     ++of_number[one.composition->size()];
     ++taken;
   }
