@@ -23,10 +23,9 @@ bool is_large(const SearchSpace& space) {
   return space.row().request.cluster.devices().size() > kManyInSpace;
 }
 
-// How fast micro-batches are that are neither drained nor counted in minibatches, only simulation
-// tells.
+// Where one B takes the gradients of all micro-batches, only simulation tells how many are best.
 bool estimates_depth(const SearchSpace& space) {
-  return space.chooses_in_flight() || traits(space.row().parts.schedule).has_flush;
+  return traits(space.row().parts.schedule).backward != BackwardForm::by_minibatch;
 }
 
 // In large pools longer pipelines are not looked at: each takes long to cut.
