@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -28,6 +31,8 @@ constexpr double kPromisingNumber = 0.9;         // the same where lateness coun
 constexpr double kPromisingRow = 0.5;            // the same of the best of a row
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr int kFollowed = 3;                     // times that a choice is made anew
+constexpr double kNearBest = 0.85;               // of the best, of rows worth looking at again
+constexpr double kMayWin = 0.97;                 // of what is to be beaten, before any step
 constexpr std::size_t kSimulated = 6;            // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
@@ -53,16 +58,24 @@ std::int64_t usual_budget(int devices) {
          kActionsPerFurther * std::max(0, devices - kManyDevices);
 }
 
-// Whose plans a search starts from: all other planners' or only those that take milliseconds.
-enum class Planners { all, quick };
+// Rows, by system and synchronisation.
+using RowNames = std::set<std::pair<std::string, std::string>>;
+
+// A search that is made again in a part of the pool: of the rows that came near the best in the
+// whole one, from the planners that take milliseconds, and no longer than it may win.
+struct Again {
+  RowNames rows;
+  double to_beat = 0;  // worth
+};
 
 class Search {
  public:
   // `cuts` may come from searches in pools with devices of the same names and kinds.
   Search(const PlanRequest& request, const SearchOptions& options,
-         const std::vector<SeedPlanner>& seeds, CutCache& cuts, Planners planners)
+         const std::vector<SeedPlanner>& seeds, CutCache& cuts,
+         std::optional<Again> again = std::nullopt)
       : given_(request),
-        planners_(planners),
+        again_(std::move(again)),
         request_(fixed_minibatch(request)),
         seeds_(seeds),
         devices_(static_cast<int>(request.cluster.devices().size())),
@@ -72,7 +85,10 @@ class Search {
         found_(request_, scores_),
         speeds_(kind_speeds(request_, *request_.minibatch)),
         pool_(request_, speeds_),
-        cuts_(cuts) {}
+        cuts_(cuts) {
+    if (!again_) return;
+    std::erase_if(rows_, [&](const SearchRow& row) { return !again_->rows.contains(name(row)); });
+  }
 
   SearchResult run() {
     for (const SearchRow& row : rows_) enter(row, row.minibatch);
@@ -83,9 +99,16 @@ class Search {
       explore(i, first);
       first = false;
     }
-    if (planners_ == Planners::all) seed_all(false);
-    if (!exact_) improve_best();
     SearchResult result;
+    if (!again_) {
+      seed_all(false);
+    } else if (found_.best() < kMayWin * again_->to_beat) {
+      result.worth = found_.best();
+      result.simulations = scores_.simulations();
+      result.actions = scores_.actions();
+      return result;
+    }
+    if (!exact_) improve_best();
     const ScoredPlan chosen = polished(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
     choose_round(request_, result.plan);
@@ -101,7 +124,21 @@ class Search {
     return result;
   }
 
+  // Those whose best plan is worth at least so much of the best.
+  RowNames rows_near(double share) const {
+    RowNames names;
+    for (const ScoredPlan& plan : found_.all()) {
+      if (plan.worth < share * found_.best()) continue;
+      names.insert(name(spaces_[plan.space]->row()));
+    }
+    return names;
+  }
+
  private:
+  static std::pair<std::string, std::string> name(const SearchRow& row) {
+    return {row.request.system, row.request.sync};
+  }
+
   static PlanRequest fixed_minibatch(PlanRequest request) {
     check_request(request);
     request.policy.reset();
@@ -329,7 +366,7 @@ class Search {
   }
 
   const PlanRequest& given_;
-  Planners planners_;
+  std::optional<Again> again_;
   PlanRequest request_;  // with the minibatch that rows without a planner of their own take
   const std::vector<SeedPlanner>& seeds_;
   int devices_;
@@ -353,11 +390,13 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
                           const std::vector<SeedPlanner>& seeds) {
   check_request(request);
   CutCache cuts;
-  SearchResult result = Search(request, options, seeds, cuts, Planners::all).run();
+  Search whole(request, options, seeds, cuts);
+  SearchResult result = whole.run();
   const auto devices = request.cluster.devices().size();
   if (!result.exact && devices > 1 && devices <= kFewEnoughToLeaveOut) {
+    const RowNames rows = whole.rows_near(kNearBest);
     leave_out_what_costs(request, result, [&](const PlanRequest& less) {
-      return Search(less, options, {}, cuts, Planners::quick).run();
+      return Search(less, options, {}, cuts, Again{rows, result.worth}).run();
     });
   }
   return result;
