@@ -51,7 +51,7 @@ run_convergence() {
     echo
     echo "## $model, $optimizer, learning rate $rate, $epochs epochs"
     echo
-    sed -n '/^|/p' "$work/$name/compare.md" | cut -d '|' -f 1-3,6-8 | sed 's/$/|/'
+    sed -n '/^|/p' "$work/$name/compare.md" | cut -d '|' -f 1-3,8-10 | sed 's/$/|/'
     echo
     benchmarks/convergence/claims "$work/$name/compare.md"
   done < <(convergence_settings)
