@@ -5,6 +5,7 @@
 #include <set>
 
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
 #include "partitioner/planners/search_run.h"
 
@@ -111,7 +112,7 @@ class Improver {
     for (const int step : {1, 2, -1}) {
       Knobs knobs = space_.knobs_of(best_.plan);
       int& depth = SearchSpace::depth_of(space_, knobs);
-      const std::vector<int> all = space_.depths(depth + 2);
+      const std::vector<int> all = space_.depths(std::min(depth + 2, kMostInFlight));
       const auto at = std::find(all.begin(), all.end(), depth);
       if (at == all.end()) continue;
       const auto index = at - all.begin() + step;

@@ -82,7 +82,7 @@ double sync_seconds(const SearchSpace& space, const Plan& plan) {
   double most = 0;
   for (const auto& [node, sum] : out) most = std::max(most, sum);
   for (const auto& [node, sum] : in) most = std::max(most, sum);
-  return most / bandwidth;
+  return most / bandwidth;  // of the parameters as they are pulled
 }
 
 double throughput_at(const SearchSpace& space, const std::vector<Pace>& paces, double sync,
@@ -97,7 +97,8 @@ double throughput_at(const SearchSpace& space, const std::vector<Pace>& paces, d
   if (plan.server) {
     // From a wave's last minibatch, by its push and its pull, to that of the wave D + 1 later.
     const auto wave = static_cast<double>(plan.wave_length());
-    const double gate = (passage + 2 * sync) / (wave * (plan.server->clock_distance + 1));
+    const double push = plan.server->halves_pushes() ? sync / 2 : sync;
+    const double gate = (passage + push + sync) / (wave * (plan.server->clock_distance + 1));
     // The newest is known, and asked for, at the gate alone.
     const double pull = plan.server->pulls_newest() ? sync / wave : 0;
     seconds = std::max({pipe + pull, sync / wave, gate});
