@@ -7,24 +7,10 @@ number_of() { awk -F '[:,]' -v key="\"$1\"" 'index($1, key) && !n++ {print $2 + 
 # What a run of every system took, and what simulating its plan with the recorded times of its actions takes.
 run_replay() {
   build_targets hetpipe
-  local pool=benchmarks/throughput/pool.toml data=fashion-mnist minibatch epochs plan name recorded replayed modelled
-  minibatch=$(sized 64 16)
+  local pool data minibatch epochs plan name recorded replayed modelled
   epochs=$(sized "${EPOCHS:-0.1}" 1)
-  if [ $trial = yes ]; then
-    data=$work/data
-    make_pictures "$data" 320 28
-    pool=$work/pool.toml
-    sed 's/slowdown = [0-9.]*/slowdown = 1.0/' benchmarks/throughput/pool.toml > "$pool"
-  fi
-  "$build/bin/hetpipe" profile --fresh --model resnet-8 --data "$data" --threads 1 --minibatch "$(sized 4,8,16,32,64 1,4,16)" \
-    --output "$work/profile.toml" > "$work/profile.log" 2>&1
-  rm -rf "$work/plans" "$work/runs"
-  benchmarks/plans "$build/bin/hetpipe" "$pool" "$work/profile.toml" sgd-momentum "$minibatch" "$work/plans" hetpipe-d0 hetpipe-d4 \
-    spectrain xpipe dapple timeprest timeprest-mixed gpipe pipedream-flush zero-bubble pipedream pipedream-2bw vanilla \
-    data-parallel ssp asp
-  for name in hybrid interleaved; do
-    sed "s/^minibatch = .*/minibatch = $minibatch/" benchmarks/throughput/$name.toml > "$work/plans/$name.toml"
-  done
+  rm -rf "$work/runs"
+  plans_of_throughput
   echo "The pool, model, profile and plans of the table throughput; runs of ${EPOCHS:-0.1} epochs, from the first action's start to the"
   echo "end of the last. Replayed: \`hetpipe simulate --durations\` with what \`hetpipe trace export\` makes of the run's trace."
   echo "Messages modelled: the same without the rows of messages, sums and snapshots, which then take the times of the network. Simulated and real"

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The table throughput, sourced by benchmarks/run. EPOCHS: of each run.
 
-# Every system on one pool: the simulator's samples/s, predicted before the run, and those of the run in its steady state.
-run_throughput() {
-  build_targets hetpipe
-  local pool=benchmarks/throughput/pool.toml data=fashion-mnist minibatch epochs plan name ranks predicted measured
-  minibatch=$(sized 64 16)
-  epochs=$(sized "${EPOCHS:-0.25}" 1)
+# Profile and plans of every system on the emulated pool, in $work; sets the caller's pool, data and minibatch.
+plans_of_throughput() {
+  local name
+  pool=benchmarks/throughput/pool.toml data=fashion-mnist minibatch=$(sized 64 16)
   if [ $trial = yes ]; then
     data=$work/data
     make_pictures "$data" 320 28
@@ -22,6 +20,14 @@ run_throughput() {
   for name in hybrid interleaved; do
     sed "s/^minibatch = .*/minibatch = $minibatch/" benchmarks/throughput/$name.toml > "$work/plans/$name.toml"
   done
+}
+
+# Every system on one pool: the simulator's samples/s, predicted before the run, and those of the run in its steady state.
+run_throughput() {
+  build_targets hetpipe
+  local pool data minibatch epochs plan name ranks predicted measured
+  epochs=$(sized "${EPOCHS:-0.25}" 1)
+  plans_of_throughput
   echo "ResNet-8 on Fashion-MNIST, minibatches of 64, 4 micro-batches or 4 minibatches in flight; four different devices, emulated"
   echo "([pool.toml](../throughput/pool.toml)), profile of minibatches of 4 to 64 made immediately before, plans by"
   echo "[plans](../plans). Predicted: \`hetpipe simulate\`. Measured: the steady state of ${EPOCHS:-0.25} epochs, the first 5 % of the waves"

@@ -157,11 +157,7 @@ TrainOptions run_options(const Contender& contender, int seed, int evaluations,
   run.planning.cluster = contender.options.planning.cluster;
   run.seed = seed;
   if (run.evaluate_every == 0) {
-    std::int64_t round = 0;
-    for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
-      round += plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-    }
-    const double wave = static_cast<double>(round * plan.wave_length());
+    const double wave = static_cast<double>(plan.global_batch() * plan.wave_length());
     run.evaluate_every = std::max(
         1, static_cast<int>(std::lround(static_cast<double>(samples) / wave / evaluations)));
   }

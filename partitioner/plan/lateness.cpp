@@ -17,10 +17,7 @@ constexpr double kOfBound = 0.125;
 double unseen_samples(const Plan& plan) {
   const System system = composition(plan);
   const double in_flight = traits(system.schedule).has_flush ? 1 : plan.in_flight;
-  double round = 0;  // a minibatch of each virtual worker
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    round += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
-  }
+  const auto round = static_cast<double>(plan.global_batch());
   if (!traits(system.sync).waves() || !plan.server) return round * in_flight;
   const double own = round / static_cast<double>(plan.virtual_workers.size());
   int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;

@@ -25,6 +25,16 @@ ScheduleRequest schedule_request(const Plan& plan, const PlanVirtualWorker& vw, 
   return request;
 }
 
+std::set<DeviceName> devices_of(const Plan& plan) {
+  std::set<DeviceName> devices;
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (const PlanStage& stage : worker.stages) {
+      devices.insert(stage.devices.begin(), stage.devices.end());
+    }
+  }
+  return devices;
+}
+
 bool replicated(const Plan& plan) {
   return std::any_of(
       plan.virtual_workers.begin(), plan.virtual_workers.end(), [](const auto& worker) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
@@ -14,6 +16,9 @@ Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule);
 
 // What a virtual worker's schedule is generated from; first and end are the caller's.
 ScheduleRequest schedule_request(const Plan& plan, const PlanVirtualWorker& vw, ScheduleRule rule);
+
+// Those of all its stages.
+std::set<DeviceName> devices_of(const Plan& plan);
 
 // Whether any stage is on several devices.
 bool replicated(const Plan& plan);

@@ -21,6 +21,14 @@ int Plan::minibatch_of(VirtualWorkerId vw) const {
   return virtual_workers[static_cast<std::size_t>(vw.value)].minibatch.value_or(minibatch);
 }
 
+std::int64_t Plan::global_batch() const {
+  std::int64_t samples = 0;
+  for (std::size_t vw = 0; vw < virtual_workers.size(); ++vw) {
+    samples += minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
+  }
+  return samples;
+}
+
 int Plan::worker_ranks() const {
   std::set<DeviceName> devices;  // one of an interleaved schedule has several stages
   for (const PlanVirtualWorker& vw : virtual_workers) {

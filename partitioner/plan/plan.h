@@ -108,6 +108,7 @@ struct Plan {
   std::optional<Prediction> predicted;
 
   int minibatch_of(VirtualWorkerId vw) const;
+  std::int64_t global_batch() const;  // samples of one minibatch of every virtual worker
   // Minibatches of a virtual worker that are pushed at once.
   Minibatch wave_length() const { return Minibatch{in_flight} * (server ? server->round : 1); }
   int worker_ranks() const;  // one per device

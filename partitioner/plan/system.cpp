@@ -147,6 +147,10 @@ bool needs_one_in_flight(const System& system) {
   return traits(system.weights).one_version && !traits(system.schedule).has_flush;
 }
 
+bool trains_as_serial(const System& system) {
+  return !traits(system.weights).mixes_versions && traits(system.sync).bounded;
+}
+
 std::vector<std::string> sensible_weights(ScheduleRule schedule) {
   return names_where(kWeightRules, [&](const WeightTraits& row) {
     System system;

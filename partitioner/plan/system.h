@@ -65,6 +65,10 @@ std::vector<std::string> sensible_weights(ScheduleRule schedule);
 // unless one minibatch is in flight, or there is one stage.
 bool needs_one_in_flight(const System& system);
 
+// Whether it trains as serial training would, up to bounded staleness: no backward pass mixes
+// versions of the weights.
+bool trains_as_serial(const System& system);
+
 // The same of a plan, whose pipelines may also be too deep for one version of the weights: where
 // several minibatches are in flight, one's update comes between F and B of the next.
 std::string why_senseless(const Plan& plan);

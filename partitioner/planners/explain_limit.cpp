@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "partitioner/cluster/device_type.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/explain_parts.h"
 
 namespace hetpipe {
@@ -118,7 +119,7 @@ Remedies remedies_for(const ExplainedPlan& asked) {
 
 std::vector<Alternative> faster_kinds(const ExplainedPlan& asked) {
   std::set<std::string> used;
-  for (const DeviceName& device : used_devices(asked)) {
+  for (const DeviceName& device : devices_of(asked.plan)) {
     used.insert(asked.request.cluster.kind_of(device).name);
   }
   std::vector<Alternative> answers;

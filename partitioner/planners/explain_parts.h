@@ -65,7 +65,6 @@ Bottleneck bottleneck_of(const ExplainedPlan& asked, const Remedies& remedies,
                          const std::vector<Alternative>& kinds, bool memory_for_depth);
 
 // explain_pool.cpp: the pool with one device less, with faster links; what the plan does not use.
-std::set<DeviceName> used_devices(const ExplainedPlan& asked);
 std::vector<Alternative> devices_left_out(const ExplainedPlan& asked);
 std::vector<Alternative> faster_links(const ExplainedPlan& asked);
 std::vector<std::string> idle_devices(const ExplainedPlan& asked);

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/explain_parts.h"
+#include "partitioner/planners/search_leave_out.h"
 
 namespace hetpipe {
 namespace {
@@ -14,10 +16,7 @@ constexpr std::size_t kMostLinks = 16;
 
 PlanRequest request_without(const ExplainedPlan& asked, const DeviceName& device) {
   PlanRequest request = asked.request;
-  Cluster& cluster = request.cluster;
-  const auto id = static_cast<std::size_t>(cluster.find_node(device.node)->value);
-  Node& node = cluster.nodes[id];
-  node.kinds.erase(node.kinds.begin() + device.index);
+  request.cluster = without_device(request.cluster, device);
   // The server stays where it is: a node that has become empty would attract it.
   if (asked.plan.server) request.server_nodes = asked.plan.server->nodes;
   return request;
@@ -25,18 +24,8 @@ PlanRequest request_without(const ExplainedPlan& asked, const DeviceName& device
 
 }  // namespace
 
-std::set<DeviceName> used_devices(const ExplainedPlan& asked) {
-  std::set<DeviceName> devices;
-  for (const PlanVirtualWorker& vw : asked.plan.virtual_workers) {
-    for (const PlanStage& stage : vw.stages) {
-      devices.insert(stage.devices.begin(), stage.devices.end());
-    }
-  }
-  return devices;
-}
-
 std::vector<std::string> idle_devices(const ExplainedPlan& asked) {
-  const auto devices = used_devices(asked);
+  const auto devices = devices_of(asked.plan);
   std::vector<std::string> names;
   for (const DeviceName& device : asked.request.cluster.devices()) {
     if (!devices.contains(device)) {
@@ -49,7 +38,7 @@ std::vector<std::string> idle_devices(const ExplainedPlan& asked) {
 // One device of each kind and node stands for the others.
 std::vector<Alternative> devices_left_out(const ExplainedPlan& asked) {
   std::vector<Alternative> answers;
-  const auto devices = used_devices(asked);
+  const auto devices = devices_of(asked.plan);
   if (static_cast<int>(devices.size()) > kMostDevicesToLeaveOut || devices.size() < 2) {
     return answers;
   }

@@ -19,8 +19,7 @@ std::vector<std::string> systems_compared(const PlanRequest& request) {
     parts.weights = request.weights;
     parts.sync = request.sync;
     const System system = composition(parts);
-    if (traits(system.weights).mixes_versions || !traits(system.sync).bounded) continue;
-    if (why_senseless(system).empty()) names.push_back(name);
+    if (trains_as_serial(system) && why_senseless(system).empty()) names.push_back(name);
   }
   return names;
 }
@@ -36,7 +35,7 @@ BatchedPlan best_of_system(const PlanRequest& request, const std::string& system
     try {
       const PlanRequest one = request_of_batch(request, system, workers, samples);
       const Plan plan = make_plan(one);
-      if (global_batch_of(plan) != samples) continue;  // its planner forms others
+      if (plan.global_batch() != samples) continue;  // its planner forms others
       const double throughput = plan.predicted->throughput;
       const double worth = one.worth(plan, throughput);
       if (best.plan && worth <= best.worth) continue;
@@ -67,14 +66,6 @@ PlanRequest request_of_batch(const PlanRequest& request, const std::string& syst
   one.policy.reset();
   if (!needs_one_in_flight(composition(one))) one.policy = "search";
   return one;
-}
-
-int global_batch_of(const Plan& plan) {
-  int samples = 0;
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    samples += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
-  }
-  return samples;
 }
 
 std::vector<BatchedPlan> plans_of_global_batch(const PlanRequest& request, int samples) {

@@ -19,9 +19,6 @@ struct BatchedPlan {
   double worth = 0;          // what the request's objective makes of them
 };
 
-// The samples of one minibatch of every virtual worker.
-int global_batch_of(const Plan& plan);
-
 // Of a system with so many virtual workers, each with its share of the samples.
 PlanRequest request_of_batch(const PlanRequest& request, const std::string& system, int workers,
                              int samples);

@@ -36,13 +36,12 @@ constexpr double kMayWin = 0.97;                 // of what is to be beaten, bef
 constexpr std::size_t kSimulated = 6;            // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
-constexpr int kSeededAnyway = 64;
+constexpr int kLargePool = 64;
 constexpr std::size_t kOfOthers = 8;         // compositions of a row but the first there
 constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from there
 constexpr std::int64_t kBaseActions = 250'000;
 constexpr std::int64_t kActionsPerDevice = 25'000;
 constexpr int kManyDevices = 128;
-constexpr std::size_t kFewEnoughToLeaveOut = 24;    // devices
 constexpr std::int64_t kActionsPerFurther = 5'000;  // device
 constexpr std::int64_t kExactActions = 20'000'000;
 
@@ -179,7 +178,7 @@ class Search {
   }
 
   ScoredPlan polished(const ScoredPlan& chosen) {
-    if (exact_ || devices_ > static_cast<int>(kFewEnoughToLeaveOut)) return chosen;
+    if (exact_ || devices_ > static_cast<int>(kSmallPool)) return chosen;
     found_.enter(chosen.space);
     scores_.allow(budget_ / 4);
     return polish(*spaces_[chosen.space], scores_, found_, chosen, speeds_);
@@ -231,7 +230,7 @@ class Search {
   void seed(const SearchRow& row, bool quick) {
     for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
       if (seed.quick != quick) continue;
-      if (devices_ > kSeededAnyway && !seed.policy.empty()) {
+      if (devices_ > kLargePool && !seed.policy.empty()) {
         seed_policy(row, seed.policy, seed.bound);
         continue;
       }
@@ -281,7 +280,7 @@ class Search {
     exact_ = exact_ && all;
     if (!all) {
       if (!first) transplant(space);
-      const bool large = devices_ > kSeededAnyway;
+      const bool large = devices_ > kLargePool;
       if (first || !large || found_.all().size() == before) {
         std::vector<Allocation> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
@@ -347,7 +346,7 @@ class Search {
       const double least = first ? kPromisingRow : weighs() ? kPromisingNumber : kPromising;
       if (start.worth < least * found_.best() || of_space[start.space] == kImproved) continue;
       if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
-      if (devices_ > kSeededAnyway && tried.size() > kImprovedOfLarge) return;
+      if (devices_ > kLargePool && tried.size() > kImprovedOfLarge) return;
       ++of_space[start.space];
       found_.enter(start.space);
       scores_.allow(budget_ / 4);
@@ -393,7 +392,7 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
   Search whole(request, options, seeds, cuts);
   SearchResult result = whole.run();
   const auto devices = request.cluster.devices().size();
-  if (!result.exact && devices > 1 && devices <= kFewEnoughToLeaveOut) {
+  if (!result.exact && devices > 1 && devices <= kSmallPool) {
     const RowNames rows = whole.rows_near(kNearBest);
     leave_out_what_costs(request, result, [&](const PlanRequest& less) {
       return Search(less, options, {}, cuts, Again{rows, result.worth}).run();

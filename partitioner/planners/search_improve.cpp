@@ -15,7 +15,6 @@ namespace {
 constexpr double kBetter = 1 + 1e-9;
 constexpr double kNearlyAsSlow = 0.9;        // of the slowest virtual worker's time
 constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
-constexpr std::size_t kFewDevices = 24;      // of a pool: every depth is estimated at every step
 
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {
@@ -62,7 +61,7 @@ class Improver {
         best_(std::move(start)),
         speed_(kind_speed),
         cluster_(space.row().request.cluster),
-        few_(cluster_.devices().size() <= kFewDevices) {}
+        small_(cluster_.devices().size() <= kSmallPool) {}
 
   void run() {
     bool better = true;
@@ -215,10 +214,7 @@ class Improver {
   }
 
   std::vector<DeviceName> idle_devices() const {
-    std::set<DeviceName> used;
-    for (const auto& devices : composition_of(best_.plan)) {
-      used.insert(devices.begin(), devices.end());
-    }
+    const std::set<DeviceName> used = devices_of(best_.plan);
     std::vector<DeviceName> idle;
     for (const DeviceName& device : cluster_.devices()) {
       if (!used.contains(device) && speed(device) > 0) idle.push_back(device);
@@ -253,7 +249,7 @@ class Improver {
       if (!seen.insert(composition_key(cluster_, composition)).second) return;
       if (ideal_throughput(cluster_, speed_, composition) <= best_.worth) return;
       // Other devices may call for another depth.
-      if (few_) {
+      if (small_) {
         auto choices = depth_choices(space_, composition);
         if (choices.empty()) return;
         const double estimate = choices.front().worth;
@@ -334,7 +330,7 @@ class Improver {
   ScoredPlan best_;
   std::span<const double> speed_;
   const Cluster& cluster_;
-  bool few_;  // of its devices
+  bool small_;  // every depth is estimated at every step
 };
 
 }  // namespace

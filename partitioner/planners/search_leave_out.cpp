@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/search_space.h"
 
 namespace hetpipe {
@@ -73,7 +74,6 @@ void leave_out_what_costs(const PlanRequest& request, SearchResult& result,
         best.removed.push_back(device);
         result.worth = found.worth;
         result.plan = renamed(found.plan, best.removed);
-        result.left_out = found.left_out;
         better = true;
       } catch (const UserError&) {
         continue;  // nothing fits what is left
@@ -82,17 +82,11 @@ void leave_out_what_costs(const PlanRequest& request, SearchResult& result,
     pool = std::move(best);
   }
   if (pool.removed.empty()) return;
-  // What the smaller pool's search left idle keeps its change; names are those of the whole pool.
-  std::set<DeviceName> idle;
-  for (const DeviceName& device : request.cluster.devices()) idle.insert(device);
-  for (const PlanVirtualWorker& worker : result.plan.virtual_workers) {
-    for (const PlanStage& stage : worker.stages) {
-      for (const DeviceName& device : stage.devices) idle.erase(device);
-    }
-  }
+  // Each idle device: the best plan that could have used it is that of the whole pool.
+  const std::set<DeviceName> used = devices_of(result.plan);
   result.left_out.clear();
-  for (const DeviceName& device : idle) {
-    result.left_out.push_back({device, with_all / result.worth - 1});
+  for (const DeviceName& device : request.cluster.devices()) {
+    if (!used.contains(device)) result.left_out.push_back({device, with_all / result.worth - 1});
   }
   note_inputs(request, result.plan);
   std::vector<std::string> names;

@@ -161,7 +161,7 @@ std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
                                     const std::vector<DepthChoice>& choices) {
   int too_deep = kMostInFlight + 1;  // more in flight needs more memory
   std::size_t tried = 0;
-  for (DepthChoice choice : choices) {
+  for (const DepthChoice& choice : choices) {
     if (space.chooses_in_flight() && choice.knobs.in_flight >= too_deep) continue;
     if (++tried > kTriedDepths) break;
     const auto plan = space.plan(composition, choice.knobs);

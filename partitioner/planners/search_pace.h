@@ -27,7 +27,7 @@ std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
                                     const Allocation& composition,
                                     const std::vector<DepthChoice>& choices);
 
-// Both.
+// That of a composition's depth choices.
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
                               const Allocation& composition);
 

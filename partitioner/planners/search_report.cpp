@@ -16,16 +16,6 @@ namespace {
 
 constexpr std::size_t kTriedAgain = 4;  // kinds of idle devices, and places for each
 
-std::set<DeviceName> devices_of(const Plan& plan) {
-  std::set<DeviceName> used;
-  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    for (const PlanStage& stage : worker.stages) {
-      used.insert(stage.devices.begin(), stage.devices.end());
-    }
-  }
-  return used;
-}
-
 // The composition with the device in one virtual worker after the other, and as one more.
 std::vector<Allocation> with_device(const Plan& plan, const DeviceName& device, bool one_more) {
   const Allocation composition = composition_of(plan);

@@ -73,6 +73,7 @@ ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, Sco
 // them: true when all were simulated or ruled out by computing alone.
 bool try_all_plans(SearchSpace& space, PlanScores& scores, FoundPlans& found);
 
-inline constexpr double kWorthIt = 0.01;  // of worth: what more staleness must bring
+inline constexpr std::size_t kSmallPool = 24;  // devices: what takes longer is tried there
+inline constexpr double kWorthIt = 0.01;       // of worth: what more staleness must bring
 
 }  // namespace hetpipe

@@ -22,10 +22,6 @@ constexpr std::int64_t kCutWork = 150'000;  // of one virtual worker: some milli
 constexpr std::size_t kFewDevices = 128;
 constexpr int kWholeMinibatch = 64;  // samples; larger ones hardly fit in one piece
 
-bool trains_as_serial(const System& parts) {
-  return !traits(parts.weights).mixes_versions && traits(parts.sync).bounded;
-}
-
 // Every virtual worker is one device.
 bool without_pipeline(const System& parts) { return parts.planner == PlannerRule::data_parallel; }
 
@@ -213,6 +209,7 @@ Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
   for (PlanVirtualWorker& worker : plan.virtual_workers) {
     for (PlanStage& stage : worker.stages) stage.predicted.reset();
   }
+  // Where a replica has no sample, the plan does not run; whoever simulates it is told so.
   if (slices != plan.micro_batches && replicated(plan)) share(plan);
   if (!has_server()) {
     plan.server.reset();

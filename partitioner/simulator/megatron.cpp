@@ -101,9 +101,7 @@ Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Pro
   for (const double end : times.end) result.window_seconds = std::max(result.window_seconds, end);
   check_takes_time(result.window_seconds);
   result.iteration_seconds = result.window_seconds / iterations;
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    result.global_batch += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
-  }
+  result.global_batch = static_cast<int>(plan.global_batch());
   result.throughput = result.global_batch / result.iteration_seconds;
   result.bytes_between_nodes = lowered.bytes_between_nodes;
   for (std::size_t process = 0; process < lowered.stages.size(); ++process) {

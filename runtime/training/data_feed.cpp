@@ -40,10 +40,7 @@ double share_of(const PlanStage& stage, int micro_batch, int replica) {
 // Of all of a virtual worker's samples/s.
 double samples_of(const Plan& plan, VirtualWorkerId worker) {
   if (!plan.predicted) return 0;
-  double all = 0;
-  for (int v = 0; v < static_cast<int>(plan.virtual_workers.size()); ++v) {
-    all += plan.minibatch_of(VirtualWorkerId{v});
-  }
+  const auto all = static_cast<double>(plan.global_batch());
   return plan.predicted->throughput * plan.minibatch_of(worker) / all;
 }
 

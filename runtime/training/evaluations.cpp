@@ -9,11 +9,7 @@ DueLabels due_labels(const TrainJob& job, const WaveRules& rules, int every, Lab
   DueLabels due{.after = after, .end = rules.end_label(), .every = every};
   due.first = rules.first_wave;
   due.samples_before = job.start.origin_consumed;
-  std::int64_t round = 0;
-  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-  }
-  due.samples_of_wave = round * job.plan.wave_length();
+  due.samples_of_wave = job.plan.global_batch() * job.plan.wave_length();
   due.samples_of_epoch = job.dataset_size;
   return due;
 }

@@ -87,10 +87,7 @@ void check_rate_options(const RateOptions& options, Problems& problems) {
 }
 
 RateSchedule rate_schedule(const RateOptions& options, const TrainJob& job) {
-  std::int64_t round = 0;  // samples that all virtual workers consume by a minibatch each
-  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-  }
+  const std::int64_t round = job.plan.global_batch();
   const auto minibatches = [&](double epochs) {
     return epochs * static_cast<double>(job.dataset_size) / static_cast<double>(round);
   };

@@ -11,11 +11,8 @@ namespace {
 // What a virtual worker's wave weighs in the sum: its samples; all the same: each counts 1 (sum),
 // 1/N (mean) or 1/sqrt(N) (root).
 std::vector<float> update_factors(const Plan& plan) {
-  double samples = 0;
+  const auto samples = static_cast<double>(plan.global_batch());
   const std::size_t workers = plan.virtual_workers.size();
-  for (std::size_t i = 0; i < workers; ++i) {
-    samples += plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-  }
   const auto number = static_cast<double>(workers);
   const std::string& scale = plan.server->scale;
   const double whole = scale == "mean" ? 1 : scale == "root" ? std::sqrt(number) : number;

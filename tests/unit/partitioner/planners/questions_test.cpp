@@ -84,7 +84,7 @@ TEST(GlobalBatch, EverySystemHasAPlanOfThatManySamples) {
     systems.insert(one.system);
     ASSERT_TRUE(one.plan) << one.system << ": " << one.why_not;
     EXPECT_EQ(one.plan->system, one.system);
-    EXPECT_EQ(global_batch_of(*one.plan), 64) << one.system;
+    EXPECT_EQ(one.plan->global_batch(), 64) << one.system;
     EXPECT_EQ(one.throughput, one.plan->predicted->throughput);
     EXPECT_EQ(one.worth, one.throughput);  // the objective is throughput
     EXPECT_LE(one.worth, before);
