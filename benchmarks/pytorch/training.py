@@ -155,7 +155,7 @@ def compare(name: str, options: argparse.Namespace, folder: str) -> str:
     run(hetpipe + ["profile", "--model", "model", "--minibatch", str(options.batch), "--kind", "cpu", "--output", "profile.toml"])
     said = run(hetpipe + ["train", "--transport", "threads", "--cluster", "cluster.toml", "--profile", "profile.toml", "--model", "model", "--data", "data.h5",
                           "--policy", "np", "--in-flight", "1", "--minibatch", str(options.batch), "--micro-batches", "1", "--shuffle", "none",
-                          "--learning-rate", repr(options.rate), "--momentum", "0.9", "--epochs", "1", "--output", "run", "--timeout", "600"])
+                          "--optimizer", "sgd-momentum", "--learning-rate", repr(options.rate), "--momentum", "0.9", "--epochs", "1", "--output", "run", "--timeout", "600"])
     losses = [float(x) for x in re.findall(r"^wave .* loss ([\d.]+)", said, re.M)]
     run(hetpipe + ["checkpoint", "export", "run", "--model", "model", "--output", "trained.safetensors"])
     trained = load_file("trained.safetensors")

@@ -132,7 +132,7 @@ Profile profile_for(const CompareOptions& options, const ModelChoice& choice,
 
 void plan_contender(Contender& contender, const Cluster& cluster, const Profile& profile) {
   try {
-    PlanningOptions planning = contender.options.planning;
+    const PlanningOptions planning = planning_of(contender.options);
     if (contender.options.plan) {
       contender.plan = load_plan(*contender.options.plan, &profile);
       override_plan(planning, cluster, *contender.plan);

@@ -105,8 +105,11 @@ OptionGroup training_options(TrainOptions& options) {
                                     "Learning rate."))),
           unset_means("0.9; 0.95 with muon, 0.8 where virtual workers push updates",
                       real_option("momentum", "M", options.momentum, {0, 1},
-                                  "sgd-momentum, muon: momentum of the gradient.")),
-          flag_option("nesterov", options.nesterov, "sgd-momentum: Nesterov's momentum."),
+                                  "sgd-momentum, muon: momentum of the gradient. Without "
+                                  "--optimizer and --plan, it means sgd-momentum.")),
+          flag_option("nesterov", options.nesterov,
+                      "sgd-momentum: Nesterov's momentum. Without --optimizer and --plan, it means "
+                      "sgd-momentum."),
           unset_means("0.9,0.999; 0.8,0.95 with adam where virtual workers push updates",
                       reals_option("betas", "B1,B2", options.betas, {0, 1},
                                    "adam, adamw, lamb: how much of the moments of the gradient "
@@ -321,6 +324,14 @@ ModelChoice choice_of(const TrainOptions& options) {
   choice.loss = loss_choice(options.loss);
   choice.freeze = options.freeze;
   return choice;
+}
+
+PlanningOptions planning_of(const TrainOptions& options) {
+  PlanningOptions planning = options.planning;
+  if (!options.plan && !planning.optimizer && (options.momentum || options.nesterov)) {
+    planning.optimizer = "sgd-momentum";
+  }
+  return planning;
 }
 
 void check_train_options(const TrainOptions& options, Problems& problems) {

@@ -89,6 +89,9 @@ std::vector<RateOf> rates_of_groups(const std::vector<std::string>& words);
 // The table bound to `options`, which must outlive it.
 OptionTable train_option_table(TrainOptions& options);
 
+// What a plan is made by, where none is given: a momentum without an optimizer means sgd-momentum.
+PlanningOptions planning_of(const TrainOptions& options);
+
 // What no single row can check: options that need or exclude each other.
 void check_train_options(const TrainOptions& options, Problems& problems);
 

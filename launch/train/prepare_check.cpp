@@ -54,6 +54,7 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
                              " (which does not use it). Leave it out, or give --optimizer " +
                              users + ".");
   };
+  useless(options.momentum && !traits.momentum, "--momentum", "sgd-momentum or muon");
   useless(options.nesterov && !traits.momentum, "--nesterov", "sgd-momentum");
   if (options.nesterov && traits.orthogonal) {
     problems.add("--nesterov", "has no effect with optimizer " + optimizer.name +

@@ -105,7 +105,7 @@ std::string note_on_late_updates(const TrainOptions& options, const Plan& plan) 
 
 Plan decide_plan(const Given& given, const Ground* ground) {
   if (given.options.plan) return given.job.plan;
-  const PlanningOptions& planning = given.options.planning;
+  const PlanningOptions planning = planning_of(given.options);
   Plan plan = said_of(given.profile_file, [&] {
     return make_plan(request_of(planning, *given.job.cluster, *given.job.profile));
   });

@@ -69,6 +69,22 @@ TEST(TrainOptions, EverythingCanBeSaid) {
   EXPECT_FALSE(options.trace);
 }
 
+TEST(TrainOptions, AMomentumMeansSgd) {
+  const auto optimizer_of = [](std::vector<std::string> words) {
+    TrainOptions options;
+    words.insert(words.end(), {"--data", "d"});
+    EXPECT_EQ(problems_of(options, words), "");
+    return planning_of(options).optimizer;
+  };
+  EXPECT_EQ(optimizer_of({"--cluster", "c", "--model", "m"}), std::nullopt);
+  EXPECT_EQ(optimizer_of({"--cluster", "c", "--model", "m", "--momentum", "0.9"}), "sgd-momentum");
+  EXPECT_EQ(optimizer_of({"--cluster", "c", "--model", "m", "--nesterov"}), "sgd-momentum");
+  EXPECT_EQ(
+      optimizer_of({"--cluster", "c", "--model", "m", "--momentum", "0.9", "--optimizer", "muon"}),
+      "muon");
+  EXPECT_EQ(optimizer_of({"--plan", "p", "--momentum", "0.9"}), std::nullopt);
+}
+
 TEST(TrainOptions, RatesClippingSmoothingAndTarget) {
   TrainOptions options;
   EXPECT_EQ(problems_of(options, {"--plan",
