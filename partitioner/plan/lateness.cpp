@@ -31,4 +31,8 @@ double samples_factor(const Plan& plan, double critical_batch) {
   return 1 + unseen_samples(plan) / critical_batch;
 }
 
+double least_samples_factor(std::size_t virtual_workers, int minibatch, double critical_batch) {
+  return 1 + static_cast<double>(virtual_workers) * minibatch / critical_batch;
+}
+
 }  // namespace hetpipe

@@ -23,6 +23,9 @@ double unseen_samples(const Plan& plan);
 // the measurements).
 double samples_factor(const Plan& plan, double critical_batch);
 
+// No plan of so many virtual workers with minibatches of so many samples has a smaller one.
+double least_samples_factor(std::size_t virtual_workers, int minibatch, double critical_batch);
+
 // Of small networks; large ones on large data sets have thousands.
 constexpr double kCriticalBatch = 400;
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "partitioner/planners/dapple_memory.h"
 #include "partitioner/planners/dapple_search.h"
+#include "partitioner/planners/likely_cuts.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/replicated.h"
 #include "partitioner/profile/tied.h"
@@ -16,6 +17,7 @@
 namespace hetpipe {
 namespace {
 
+constexpr int kLikelyStarts = 48;  // of stages, that a search looks at
 constexpr int kMostPositions = 16;
 constexpr int kBatchesPerDevice = 4;   // of a minibatch that nobody gave
 constexpr double kLatencyError = 0.7;  // simulated seconds by DAPPLE's, at least
@@ -41,7 +43,7 @@ class DapplePlanner {
   Plan plan() {
     // Of each setting the plan of the smallest latency. Of these again, or for a search the best by
     // simulation.
-    const bool searching = request_.least_worth > 0;
+    const bool searching = request_.of_search;
     std::optional<Plan> best;
     double least = 0;
     double seconds = kInfinity;  // per sample: settings may differ in the minibatch
@@ -125,6 +127,10 @@ class DapplePlanner {
     request.most_replicas = samples;
     request.settle_memory = [&](std::span<DappleStage> stages) { return memory.settle(stages); };
     request.give_up_at = seconds;
+    if (request_.of_search) {
+      request.effort = Effort::glance;
+      request.cuts = likely_cuts_of(model);
+    }
     const DapplePlan found = dapple_search(model, pool, request);
     if (found.stages.empty()) {
       if (const std::string shortage = memory.shortage(); !shortage.empty()) shortage_ = shortage;
@@ -134,6 +140,20 @@ class DapplePlanner {
     ensure(memory_shortage(request_, plan).empty(), "the search respects the memory");
     seconds = found.seconds;
     return plan;
+  }
+
+  static std::vector<bool> likely_cuts_of(const DappleModel& model) {
+    if (model.layers() < 2 * kLikelyStarts) return {};
+    std::vector<double> seconds;
+    for (std::size_t l = 1; l < model.forward[0].size(); ++l) {
+      seconds.push_back(model.forward[0][l] - model.forward[0][l - 1] + model.backward[0][l] -
+                        model.backward[0][l - 1]);
+    }
+    std::vector<bool> cuts(seconds.size() + 1, false);
+    for (const int cut : likely_cuts(seconds, model.crossing_bytes, kLikelyStarts)) {
+      cuts[static_cast<std::size_t>(cut)] = true;
+    }
+    return cuts;
   }
 
   DappleModel model_of(int samples) const {

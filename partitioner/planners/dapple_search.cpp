@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kBeam = 2;
 constexpr int kMostPriced = 400'000;   // stages, with a beam
+constexpr int kMostGlanced = 20'000;   // stages, of a glance
 constexpr int kMostPricedWhole = 300;  // stages, of a quick search without one
 constexpr int kNoLimit = std::numeric_limits<int>::max();
 constexpr std::array kPolicies{DevicePolicy::fresh_first, DevicePolicy::append_first,
@@ -91,6 +92,7 @@ class DappleSearch {
     Partial longer = partial;
     longer.stages.push_back({first, first, devices.runs, false});
     for (int end = first + 1; end < layers_; ++end) {
+      if (!request_.cuts.empty() && !request_.cuts[static_cast<std::size_t>(end)]) continue;
       // An even split is the least that the stage and those after it can take.
       const double even = bounds_.even_seconds(first, end, devices);
       const double left = bounds_.rest_seconds(end, rest);
@@ -197,11 +199,11 @@ DapplePlan dapple_search(const DappleModel& model, const DapplePool& pool,
   };
   // A narrow beam first: what it finds cuts the work of the next. Small cases are then searched
   // whole.
-  std::vector<Pass> passes{{1, kMostPriced}};
+  std::vector<Pass> passes{{1, request.effort == Effort::glance ? kMostGlanced : kMostPriced}};
   if (request.effort == Effort::quick) {
     passes.push_back({0, kMostPricedWhole});
     passes.push_back({kBeam, kMostPriced});
-  } else {
+  } else if (request.effort == Effort::exhaustive) {
     passes.push_back({0, kNoLimit});
   }
   DapplePlan best;

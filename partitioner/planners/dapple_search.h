@@ -37,7 +37,8 @@ struct DapplePool {
 // exhaustive: every partial plan whose proven bound is below the best plan. quick: the same where
 // little work does it (counted in stages priced), else a beam of the most promising partial plans
 // per (layers planned, devices used), judged by an estimate; exact where nothing had to be dropped.
-enum class Effort { quick, exhaustive };
+// glance: the most promising one of each alone.
+enum class Effort { glance, quick, exhaustive };
 
 struct DappleStage {
   int first_layer = 0;
@@ -65,6 +66,7 @@ struct DappleRequest {
   int most_replicas = 1;       // of a stage: samples of a micro-batch
   SettleMemory settle_memory;  // nothing: memory is of no concern
   Effort effort = Effort::quick;
+  std::vector<bool> cuts{};  // [l]: whether a stage may begin at layer l; empty: at each
   double give_up_at = std::numeric_limits<double>::infinity();  // s; plans as slow do not count
 };
 

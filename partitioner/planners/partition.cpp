@@ -202,10 +202,11 @@ Partition finished(const Cluster& cluster, const Profile& profile, const Partiti
   const double bound = search.bound();
   const auto order = named(request, best.order);
   Partition result = evaluate_partition(cluster, profile, request, order, best.ends);
-  const double limit = result.bottleneck * (1 + 1e-12);
+  const bool as_paper = request.message_weight == 1;
+  const double limit = (as_paper ? result.bottleneck : best.value) * (1 + 1e-12);
   if (const auto ends = search.smallest_sum(best.order, limit)) {
     Partition balanced = evaluate_partition(cluster, profile, request, order, *ends);
-    if (balanced.bottleneck <= limit && fits(cluster, balanced) &&
+    if ((balanced.bottleneck <= limit || !as_paper) && fits(cluster, balanced) &&
         sum_of(balanced) < sum_of(result)) {
       result = std::move(balanced);
     }

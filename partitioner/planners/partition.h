@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -25,6 +26,13 @@
 // and one per minibatch for each tied weight and gradient on its way (tied.h).
 namespace hetpipe {
 
+// An order of the devices, and for the end of each stage but the last the layers to look at: where
+// a good cut is likely.
+struct LikelyPartition {
+  std::vector<int> order;  // indices into PartitionRequest::devices
+  std::vector<std::pair<int, int>> ends;
+};
+
 struct PartitionRequest {
   std::vector<DeviceName> devices;  // of one virtual worker, in any order
   int minibatch = 1;                // samples, a multiple of micro_batches
@@ -40,6 +48,14 @@ struct PartitionRequest {
   std::int64_t work = 400'000'000;
   // Steps, if more, while there is no partition at all.
   std::int64_t first_work = 1'000'000;
+  // What a second of messages counts in a part's time: less than 1 where they travel while the part
+  // computes, which the paper leaves out.
+  double message_weight = 1;
+  // What is looked at alone, unless nothing of it fits. Nothing is proven then.
+  std::optional<LikelyPartition> likely{};
+  // Of models of many more layers: about so many likely cuts are searched first, then those near
+  // the cuts found. Nothing is proven then, and it takes a fraction of the time. 0: all cuts.
+  int likely_cuts = 0;
   bool halves_pushes = false;  // PlanServer::halves_pushes
 };
 

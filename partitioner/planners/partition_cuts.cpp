@@ -44,6 +44,10 @@ void PartitionSearch::bound_starts() {
     const auto first = std::upper_bound(compute.begin(), compute.end(), limit);
     earliest_[at_index(k)] = std::max(k, static_cast<int>(first - compute.begin()));
   }
+  for (std::size_t k = 0; k < ranges_.size(); ++k) {
+    earliest_[k + 1] = std::max(earliest_[k + 1], ranges_[k].first);
+    latest_[k + 1] = std::min(latest_[k + 1], ranges_[k].second);
+  }
 }
 
 bool PartitionSearch::may_hold(int k, int layer) const {
@@ -79,11 +83,13 @@ void PartitionSearch::bound_suffixes() {
   for (int k = m_.stages - 1; k >= 0; --k) {
     const auto& rest = suffix_[at_index(k + 1)];
     for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
+      if (!allowed(s)) continue;
       double& best = suffix_[at_index(k)][at_index(s)];
       const int first = std::max(s + 1, earliest_[at_index(k + 1)]);
       const int last = latest_[at_index(k + 1)];
       // False when no larger e can be better.
       const auto look = [&](int e) {
+        if (!allowed(e)) return true;
         ++work_;
         const double below = value(without_messages(k, s, e), k);
         if (!wins(below) || below >= best) return false;
@@ -94,8 +100,9 @@ void PartitionSearch::bound_suffixes() {
       int low = first;
       for (int high = last + 1; low < high;) {
         const int middle = low + (high - low) / 2;
-        if (value(without_messages(k, s, middle), k) < rest[at_index(middle)]) {
-          low = middle + 1;
+        const int cut = next_allowed_[at_index(middle)];
+        if (value(without_messages(k, s, cut), k) < rest[at_index(cut)]) {
+          low = cut + 1;
         } else {
           high = middle;
         }
@@ -120,10 +127,11 @@ bool PartitionSearch::tighten_starts() {
     const int first_start = earliest_[at_index(k)];
     for (int e = std::max(first_start + 1, earliest_[at_index(k + 1)]);
          e <= latest_[at_index(k + 1)]; ++e) {
-      if (!wins(suffix_[at_index(k + 1)][at_index(e)])) continue;
+      if (!allowed(e) || !wins(suffix_[at_index(k + 1)][at_index(e)])) continue;
       double& best = prefix[at_index(k + 1)][at_index(e)];
       // The nearest starts first: they leave this part the least, until nothing smaller is left.
       for (int s = std::min(e - 1, latest_[at_index(k)]); s >= first_start; --s) {
+        if (!allowed(s)) continue;
         ++work_;
         const double below = value(without_messages(k, s, e), k);
         if (!wins(below) || below >= best) break;
@@ -162,6 +170,7 @@ void PartitionSearch::descend(int k, int s) {
   if (m_.has_skips && k > 0 && dominated(k, s)) return;
   std::vector<std::pair<double, int>> ends;  // bound, end
   for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)]; ++e) {
+    if (!allowed(e)) continue;
     if (!wins(value(without_messages(k, s, e), k))) break;
     const double rest = suffix_[at_index(k + 1)][at_index(e)];
     if (!wins(rest)) continue;
@@ -233,7 +242,10 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
   sum[at_index(m_.stages)][at_index(m_.layers)] = 0;
   for (int k = m_.stages - 1; k >= 0; --k) {
     for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
-      for (int e = s + 1; e <= m_.layers - (m_.stages - 1 - k); ++e) {
+      if (!allowed(s)) continue;
+      for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
+           ++e) {
+        if (!allowed(e)) continue;
         if (value(without_messages(k, s, e), k) > limit) break;
         const double rest = sum[at_index(k + 1)][at_index(e)];
         if (rest == kInfinity) continue;

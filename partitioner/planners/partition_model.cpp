@@ -56,8 +56,13 @@ void read_links(PartitionModel& model, const Cluster& cluster, const PartitionRe
   model.links.resize(model.devices.size());
   for (std::size_t a = 0; a < model.devices.size(); ++a) {
     for (std::size_t b = 0; b < model.devices.size(); ++b) {
-      model.links[a].push_back(a == b ? Link{}
-                                      : cluster.link(request.devices[a], request.devices[b]));
+      Link link;
+      if (a != b) {
+        link = cluster.link(request.devices[a], request.devices[b]);
+        link.bandwidth /= request.message_weight;
+        link.latency *= request.message_weight;
+      }
+      model.links[a].push_back(link);
     }
   }
   // Two nodes are alike when they bring the same kinds and no rule names a node: exchanging them

@@ -3,20 +3,84 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
+
+#include "partitioner/planners/likely_cuts.h"
 
 namespace hetpipe {
 namespace {
 
+constexpr int kLikelyPerStage = 6;
+constexpr int kManyMoreLayers = 2;           // times the likely cuts
 constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
+
+// From the cuts that are looked at.
+std::vector<int> next_of(const std::vector<bool>& cuts) {
+  std::vector<int> next(cuts.size());
+  for (std::size_t l = cuts.size(); l-- > 0;) {
+    next[l] = cuts[l] ? static_cast<int>(l) : next[l + 1];
+  }
+  return next;
+}
 
 }  // namespace
 
 PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
                                  const PartitionRequest& request, int patience)
     : m_(partition_model(cluster, profile, request)),
+      next_allowed_(at_index(m_.layers + 1)),
+      likely_(request.likely),
+      likely_cuts_(request.likely_cuts),
       work_limit_(request.work),
-      first_limit_(std::max<std::int64_t>(patience * work_limit_, request.first_work)) {}
+      first_limit_(std::max<std::int64_t>(patience * work_limit_, request.first_work)) {
+  allow_all();
+}
+
+void PartitionSearch::allow_all() {
+  std::iota(next_allowed_.begin(), next_allowed_.end(), 0);
+  ranges_.clear();
+  likely_only_ = false;
+}
+
+void PartitionSearch::allow_likely() {
+  const int number = std::max(likely_cuts_, kLikelyPerStage * m_.stages);
+  if (likely_cuts_ == 0 || m_.layers < kManyMoreLayers * number) return allow_all();
+  const PartitionDevice& device = m_.devices.front();
+  std::vector<double> seconds, crossing;
+  for (int l = 0; l < m_.layers; ++l) {
+    seconds.push_back(device.compute[at_index(l + 1)] - device.compute[at_index(l)]);
+  }
+  for (const std::vector<int>& producers : m_.cuts->crossing) {
+    crossing.push_back(0);
+    for (const int producer : producers) {
+      crossing.back() += static_cast<double>(device.output[at_index(producer)]);
+    }
+  }
+  std::vector<bool> cuts(at_index(m_.layers + 1), false);
+  for (const int cut : likely_cuts(seconds, crossing, number)) cuts[at_index(cut)] = true;
+  next_allowed_ = next_of(cuts);
+  ranges_.clear();
+  likely_only_ = true;
+}
+
+// Up to the likely cuts on both sides of each.
+void PartitionSearch::allow_near(const std::vector<int>& ends) {
+  std::vector<std::pair<int, int>> ranges;
+  for (const int end : ends) {
+    if (end == m_.layers) break;
+    int first = end - 1;
+    while (!allowed(first)) --first;
+    ranges.emplace_back(first, next_allowed_[at_index(end + 1)]);
+  }
+  allow_ranges(std::move(ranges));
+}
+
+void PartitionSearch::allow_ranges(std::vector<std::pair<int, int>> ends) {
+  allow_all();
+  ranges_ = std::move(ends);
+  likely_only_ = true;
+}
 
 // Without any cut so far it is worth continuing for longer.
 bool PartitionSearch::spent() const {
@@ -29,12 +93,32 @@ std::optional<PartitionSearch::Found> PartitionSearch::best(Objective objective)
   found_ = {};
   work_ = 0;
   lower_ = kNothingOpen;
+  if (likely_) {
+    allow_ranges(likely_->ends);
+    search_order(likely_->order);
+    if (!found_.order.empty()) return found_;
+  }
+  allow_likely();
+  try_orders();
+  if (found_.order.empty() && likely_only_ && !likely_) {  // other cuts may fit
+    allow_all();
+    work_ = 0;
+    try_orders();
+  }
+  if (found_.order.empty()) return std::nullopt;
+  if (likely_only_) {
+    allow_near(found_.ends);
+    work_limit_ += work_;
+    search_order(std::vector<int>(found_.order));
+  }
+  return found_;
+}
+
+void PartitionSearch::try_orders() {
   try_good_orders();
   std::vector<int> order;
   std::vector<bool> used(m_.devices.size(), false);
   enumerate(order, used);
-  if (found_.order.empty()) return std::nullopt;
-  return found_;
 }
 
 // With many devices most orders are only ruled out quickly beside a good one: take the fastest

@@ -55,10 +55,10 @@ class PartitionSearch {
   std::optional<Found> best(Objective objective);
 
   // Of the last best(): no order and no cut was given up before it was ruled out.
-  bool exact() const { return lower_ == kNothingOpen; }
+  bool exact() const { return lower_ == kNothingOpen && !likely_only_; }
   // No cut of any order is better than this: the value found where that is exact, else what the
   // relaxed costs of everything given up allow.
-  double bound() const { return std::min(found_.value, lower_); }
+  double bound() const { return likely_only_ ? 0 : std::min(found_.value, lower_); }
 
   // Among the cuts of one order whose relaxed part times stay within `limit`, that of the smallest
   // sum.
@@ -79,6 +79,12 @@ class PartitionSearch {
 
   static constexpr double kNothingOpen = std::numeric_limits<double>::infinity();
 
+  void allow_all();
+  void allow_likely();
+  void allow_near(const std::vector<int>& ends);
+  void allow_ranges(std::vector<std::pair<int, int>> ends);
+  bool allowed(int cut) const { return next_allowed_[at_index(cut)] == cut; }
+  void try_orders();
   void try_good_orders();
   bool spent() const;
   void give_up(double bound) { lower_ = std::min(lower_, bound); }
@@ -118,6 +124,13 @@ class PartitionSearch {
 
   Objective objective_ = Objective::time;
   PartitionModel m_;
+
+  // [l]: the first cut at or after layer l that is looked at.
+  std::vector<int> next_allowed_;
+  std::vector<std::pair<int, int>> ranges_;  // of the end of each stage but the last, or empty
+  std::optional<LikelyPartition> likely_;
+  int likely_cuts_ = 0;
+  bool likely_only_ = false;
 
   std::vector<Position> positions_;
   std::vector<int> order_;

@@ -19,7 +19,7 @@ namespace {
 // Beyond that many devices on one level, they are handed out in equal bundles.
 constexpr int kMostGroups = 128;
 constexpr std::array kSlowerLinks{1.0, 2.5, 6.0};
-constexpr int kMostToTryAgain = 200;  // layers, where a search asks
+constexpr int kLikelyStates = 48;  // that a search looks at
 
 class PipedreamPlanner {
  public:
@@ -41,7 +41,7 @@ class PipedreamPlanner {
     double least = 0;
     std::vector<std::vector<PlanVirtualWorker>> seen;
     std::optional<double> objective;  // its optimum, for links as they are
-    const bool once = request_.least_worth <= 0 || placed_.size() > kMostToTryAgain;
+    const bool once = !request_.of_search;
     for (const double slower : kSlowerLinks) {
       slower_ = slower;
       std::optional<Plan> plan = cut();
@@ -83,6 +83,7 @@ class PipedreamPlanner {
       loads.push_back(std::move(load));
     }
     states_ = prefix_states(loads);
+    if (request_.of_search) states_ = likely_states(states_, kLikelyStates);
   }
 
   int end_of(int state) const {  // one past its last layer, in the profile

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/planners/likely_cuts.h"
 
 namespace hetpipe {
 namespace {
@@ -167,6 +168,29 @@ PipedreamStates prefix_states(std::span<const LayerLoad> layers) {
     result.layers.push_back(std::move(before));
   }
   return result;
+}
+
+PipedreamStates likely_states(const PipedreamStates& prefixes, int most) {
+  if (prefixes.size() < 2 * most) return prefixes;
+  std::vector<double> seconds, crossing{0};
+  double before = 0;
+  for (const double sum : prefixes.seconds) {
+    seconds.push_back(sum - before);
+    before = sum;
+  }
+  crossing.insert(crossing.end(), prefixes.output_bytes.begin(), prefixes.output_bytes.end());
+  PipedreamStates likely;
+  for (const int cut : likely_cuts(seconds, crossing, most)) {
+    if (cut == 0) continue;
+    const auto state = static_cast<std::size_t>(cut - 1);
+    likely.seconds.push_back(prefixes.seconds[state]);
+    likely.parameter_bytes.push_back(prefixes.parameter_bytes[state]);
+    likely.output_bytes.push_back(prefixes.output_bytes[state]);
+    likely.layers.push_back(prefixes.layers[state]);
+    likely.before.emplace_back(likely.before.size());
+    std::iota(likely.before.back().begin(), likely.before.back().end(), 0);
+  }
+  return likely;
 }
 
 }  // namespace hetpipe

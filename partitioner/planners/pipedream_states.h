@@ -40,4 +40,8 @@ PipedreamStates antichain_states(std::span<const LayerLoad> layers);
 // crosses the cut after layer l is every tensor made up to l and read after it, once.
 PipedreamStates prefix_states(std::span<const LayerLoad> layers);
 
+// About `most` of these states, where cuts are likely (likely_cuts.h); all if there are hardly
+// more.
+PipedreamStates likely_states(const PipedreamStates& prefixes, int most);
+
 }  // namespace hetpipe

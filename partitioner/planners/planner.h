@@ -73,8 +73,10 @@ struct PlanRequest {
   std::optional<double> outer_momentum;  // absent: usual_outer_momentum
   PlanObjective objective = PlanObjective::throughput;
   double critical_batch = kCriticalBatch;
-  // Of a plan that is worth less, planners may say so instead of making it: a search has a better
-  // one. 0: every plan counts.
+  // A search asks, and improves what it gets: planners may take less time, and look for what
+  // simulates best instead of what their own objective prefers.
+  bool of_search = false;
+  // Of a plan that is worth less, they may say so instead of making it. 0: every plan counts.
   double least_worth = 0;
 
   // Whether it counts that updates come late.
@@ -83,6 +85,11 @@ struct PlanRequest {
   double worth(const Plan& plan, double throughput) const {
     if (!weighs_lateness()) return throughput;
     return throughput / samples_factor(plan, critical_batch);
+  }
+  // The most that it makes of so many virtual workers' samples/s.
+  double most_worth(std::size_t workers, int of_minibatch, double throughput) const {
+    if (!weighs_lateness()) return throughput;
+    return throughput / least_samples_factor(workers, of_minibatch, critical_batch);
   }
 };
 

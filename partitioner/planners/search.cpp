@@ -23,16 +23,18 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kImproved = 2;             // plans of a space that improve() starts from
+constexpr std::size_t kImproved = 4;             // plans of a space that improve() starts from
 constexpr std::size_t kTransplanted = 2;         // plans that the next system takes over
 constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where lateness counts
-constexpr double kPromising = 0.95;              // of the best so far: worth improving
-constexpr double kPromisingNumber = 0.9;         // the same where lateness counts
+constexpr double kPromising = 0.85;              // of the best so far: worth improving
+constexpr double kPromisingNumber = 0.85;        // the same where lateness counts
 constexpr double kPromisingRow = 0.5;            // the same of the best of a row
+constexpr double kHopeless = 0.75;               // of it, by an estimate: not worth simulating
+constexpr double kWorthImproving = 0.75;         // of it: what a planner's plan must be worth
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr int kFollowed = 3;                     // times that a choice is made anew
 constexpr double kNearBest = 0.85;               // of the best, of rows worth looking at again
-constexpr double kMayWin = 0.97;                 // of what is to be beaten, before any step
+constexpr double kMayWin = 0.93;                 // of what is to be beaten, before any step
 constexpr std::size_t kSimulated = 6;            // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
@@ -99,9 +101,8 @@ class Search {
       first = false;
     }
     SearchResult result;
-    if (!again_) {
-      seed_all(false);
-    } else if (found_.best() < kMayWin * again_->to_beat) {
+    seed_all(false);
+    if (again_ && found_.best() < kMayWin * again_->to_beat) {
       result.worth = found_.best();
       result.simulations = scores_.simulations();
       result.actions = scores_.actions();
@@ -123,9 +124,13 @@ class Search {
     return result;
   }
 
-  // Those whose best plan is worth at least so much of the best.
+  // Those whose best plan is worth at least so much of the best, and those that take no time: a
+  // device may slow their rounds down most.
   RowNames rows_near(double share) const {
     RowNames names;
+    for (const SearchRow& row : rows_) {
+      if (row.parts.planner == PlannerRule::data_parallel) names.insert(name(row));
+    }
     for (const ScoredPlan& plan : found_.all()) {
       if (plan.worth < share * found_.best()) continue;
       names.insert(name(spaces_[plan.space]->row()));
@@ -145,6 +150,8 @@ class Search {
     return request;
   }
 
+  double to_beat() const { return again_ ? again_->to_beat : 0; }
+
   // The space of a row and a minibatch: plans that are added from now on are of it.
   SearchSpace& enter(const SearchRow& row, int minibatch) {
     std::size_t space = 0;
@@ -157,7 +164,7 @@ class Search {
       ++space;
     }
     if (space == spaces_.size()) {
-      spaces_.push_back(std::make_unique<SearchSpace>(row, minibatch, cuts_));
+      spaces_.push_back(std::make_unique<SearchSpace>(row, minibatch, cuts_, pool_.packings()));
     }
     found_.enter(space);
     if (request_.progress) request_.progress("plans of " + row.request.system);
@@ -229,13 +236,13 @@ class Search {
   // The plans of the others, as they are.
   void seed(const SearchRow& row, bool quick) {
     for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
-      if (seed.quick != quick) continue;
+      if (seed.quick != quick || (again_ && !seed.policy.empty())) continue;
       if (devices_ > kLargePool && !seed.policy.empty()) {
         seed_policy(row, seed.policy, seed.bound);
         continue;
       }
       try {
-        const Plan plan = seed.plan(found_.best());
+        const Plan plan = seed.plan(kWorthImproving * std::max(found_.best(), to_beat()));
         enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == row.minibatch;
@@ -282,9 +289,10 @@ class Search {
       if (!first) transplant(space);
       const bool large = devices_ > kLargePool;
       if (first || !large || found_.all().size() == before) {
-        std::vector<Allocation> compositions = pool_.of(space);
+        std::vector<Composition> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
-        search_compositions(space, scores_, found_, compositions, speeds_, kSimulated);
+        const double least = std::max(kHopeless * found_.best(), to_beat());
+        search_compositions(space, scores_, found_, compositions, least, kSimulated);
       }
     }
     if (found_.all().size() == before) {

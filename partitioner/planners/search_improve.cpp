@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <set>
@@ -13,7 +14,8 @@ namespace hetpipe {
 namespace {
 
 constexpr double kBetter = 1 + 1e-9;
-constexpr double kNearlyAsSlow = 0.9;        // of the slowest virtual worker's time
+constexpr double kNearlyAsSlow = 0.9;  // of the slowest virtual worker's time
+constexpr std::array kMessageWeights{1.0, 0.2};
 constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
 
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
@@ -64,6 +66,7 @@ class Improver {
         small_(cluster_.devices().size() <= kSmallPool) {}
 
   void run() {
+    recut();
     bool better = true;
     while (better && !scores_.spent()) {
       better = cuts();
@@ -100,6 +103,16 @@ class Improver {
     best_ = found_.all().back();
     best_.space = space;
     return true;
+  }
+
+  // The same virtual workers, cut as if messages cost more or less of the time.
+  void recut() {
+    if (replicated(best_.plan)) return;
+    const Knobs knobs = space_.knobs_of(best_.plan);
+    const Allocation now = composition_of(best_.plan);
+    for (const double weight : kMessageWeights) {
+      if (const auto plan = space_.plan(now, knobs, Recut::where_needed, weight)) take(*plan);
+    }
   }
 
   bool knobs() {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "base/index.h"
@@ -17,37 +16,6 @@ namespace {
 
 constexpr std::size_t kTriedDepths = 6;
 constexpr int kEachDepth = 16;  // of minibatches in flight; beyond, fewer of them
-
-// Seconds per minibatch of a virtual worker's stages.
-struct Pace {
-  double bottleneck = 0;
-  double sum = 0;
-};
-
-// Of each virtual worker; those that are alike in everything that counts once.
-std::vector<Pace> paces_of(const SearchSpace& space, const Plan& plan) {
-  const PlanRequest& request = space.row().request;
-  std::vector<Pace> paces;
-  std::map<std::string, Pace> known;
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    std::vector<DeviceName> devices;
-    std::string key;
-    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
-      devices.push_back(stage.devices.front());
-      key += std::to_string(stage.end_layer) + request.cluster.kind_of(devices.back()).name + ',';
-    }
-    key += worker_key(request.cluster, devices);
-    const auto [at, is_new] = known.emplace(std::move(key), Pace{});
-    if (is_new) {
-      const Partition part = evaluate_plan(request.cluster, request.profile, plan,
-                                           VirtualWorkerId{static_cast<int>(vw)});
-      at->second.bottleneck = part.bottleneck;
-      for (const PartCost& cost : part.costs) at->second.sum += cost.total();
-    }
-    paces.push_back(at->second);
-  }
-  return paces;
-}
 
 double seconds_at(const SearchSpace& space, const Pace& pace, int depth) {
   if (space.chooses_in_flight()) return std::max(pace.bottleneck, pace.sum / depth);
@@ -114,8 +82,8 @@ std::size_t most_stages(const Allocation& composition) {
 
 }  // namespace
 
-double estimated_throughput(const SearchSpace& space, const Plan& plan) {
-  return throughput_at(space, paces_of(space, plan), sync_seconds(space, plan), plan);
+double estimated_throughput(SearchSpace& space, const Plan& plan) {
+  return throughput_at(space, space.paces(plan), sync_seconds(space, plan), plan);
 }
 
 std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& composition) {
@@ -136,7 +104,7 @@ std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& com
         if (space.chooses_in_flight()) return choices;
         continue;
       }
-      paces = paces_of(space, *plan);
+      paces = space.paces(*plan);
       served.clear();
       sync.clear();
       for (const Knobs& servers : space.with_servers(knobs)) {

@@ -12,7 +12,7 @@
 namespace hetpipe {
 
 // Samples/s.
-double estimated_throughput(const SearchSpace& space, const Plan& plan);
+double estimated_throughput(SearchSpace& space, const Plan& plan);
 
 // A depth for a composition, and the worth that part times promise there.
 struct DepthChoice {

@@ -9,6 +9,7 @@
 #include "base/index.h"
 #include "partitioner/cost/footprints.h"
 #include "partitioner/cost/pipeline_bound.h"
+#include "partitioner/planners/likely_cuts.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
 
@@ -51,49 +52,33 @@ std::size_t pairs_of(const std::vector<DeviceClass>& classes) {
   return pairs < 1e9 ? static_cast<std::size_t>(pairs) : std::size_t{1'000'000'000};
 }
 
-// Ends of layers at which stages may end: of runs of equal computing the one where least crosses.
-// The first is 0, the last the number of layers.
-std::vector<int> likely_cuts(const std::vector<double>& seconds,
-                             const std::vector<double>& crossing, int most) {
-  const int layers = static_cast<int>(seconds.size());
-  std::vector<int> cuts{0};
-  double total = 0, sum = 0;
-  for (const double s : seconds) total += s;
-  int best = -1, run = 0;
-  for (int l = 0; l + 1 < layers; ++l) {
-    sum += at(seconds, l);
-    const int here = total > 0 ? std::min(most - 1, static_cast<int>(sum / total * most)) : 0;
-    if (here != run && best >= 0) {
-      cuts.push_back(best);
-      best = -1;
-    }
-    run = here;
-    if (best < 0 || at(crossing, l + 1) < at(crossing, best)) best = l + 1;
-  }
-  if (best >= 0) cuts.push_back(best);
-  cuts.push_back(layers);
-  return cuts;
-}
-
 struct Stage {
   double bottleneck = kInfinity;  // of the stages from here on, the first without its activations
   double first = 0;               // of the first stage, likewise
   double sum = 0;                 // of all of them
+  std::uint16_t end = 0;          // of the first one: a cut
+  std::uint16_t next = 0;         // class of the device behind it
 };
 
 }  // namespace
 
 struct Packing::Tables {
   std::vector<DeviceClass> classes;
+  int minibatch = 0, micro_batches = 1;
+  bool by_node = true;                     // classes are of one node
+  std::map<DeviceName, std::size_t> adds;  // what a device adds to a multiset's number
   std::vector<std::size_t> place;  // [class]: what one device of it adds to a multiset's number
   std::size_t sets = 1;
   std::vector<std::vector<int>> count;             // [multiset][class]
   std::vector<std::vector<std::uint32_t>> within;  // [multiset]: those it contains, itself too
+  std::vector<int> ends;                           // likely cuts
+  std::vector<std::vector<Stage>> best;            // [multiset][cut * classes + class]
   std::vector<double> bottleneck, sum;  // [multiset] of a virtual worker of exactly these devices
 
   void number() {
     for (const DeviceClass& of : classes) {
       place.push_back(sets);
+      for (const DeviceName& device : of.devices) adds[device] = sets;
       sets *= of.devices.size() + 1;
     }
     count.resize(sets);
@@ -124,7 +109,7 @@ struct Packing::Tables {
     return sum_of;
   }
 
-  void cut(const PlanRequest& request, int minibatch, int micro_batches);
+  void cut(const PlanRequest& request);
   // h, and the W that it takes.
   struct Hierarchy {
     std::vector<std::vector<double>> slowest;        // [n - 1][multiset]
@@ -139,7 +124,7 @@ struct Packing::Tables {
 };
 
 // F, from the multisets of one device up.
-void Packing::Tables::cut(const PlanRequest& request, int minibatch, int micro_batches) {
+void Packing::Tables::cut(const PlanRequest& request) {
   const int samples = minibatch / micro_batches;
   PartitionRequest part;
   part.devices = request.cluster.devices();
@@ -167,7 +152,7 @@ void Packing::Tables::cut(const PlanRequest& request, int minibatch, int micro_b
   const std::size_t each = classes.size() * classes.size() * sets;
   int most = kMostCuts;
   while (most > kLeastCuts && each * static_cast<std::size_t>(most * most / 2) > kMostSteps) --most;
-  const std::vector<int> ends = likely_cuts(seconds, crossing, most);
+  ends = likely_cuts(seconds, crossing, most);
   const std::size_t last = ends.size() - 1;
 
   // [class][i][j]: a stage of the layers between two cuts, or none where it does not fit.
@@ -199,7 +184,7 @@ void Packing::Tables::cut(const PlanRequest& request, int minibatch, int micro_b
 
   bottleneck.assign(sets, kInfinity);
   sum.assign(sets, kInfinity);
-  std::vector<std::vector<Stage>> best(sets);  // [multiset][cut * classes + class]
+  best.resize(sets);
   for (std::size_t u = 1; u < sets; ++u) {
     best[u].resize(last * classes.size());
     for (std::size_t c = 0; c < classes.size(); ++c) {
@@ -209,7 +194,7 @@ void Packing::Tables::cut(const PlanRequest& request, int minibatch, int micro_b
         Stage& here = best[u][i * classes.size() + c];
         if (rest == 0) {
           const double s = alone[c][i][last];
-          here = {s, s, s};
+          here = {s, s, s, static_cast<std::uint16_t>(last), 0};
           continue;
         }
         for (std::size_t j = i + 1; j < last; ++j) {
@@ -223,7 +208,10 @@ void Packing::Tables::cut(const PlanRequest& request, int minibatch, int micro_b
                 micro_batches * links[c][next].transfer_seconds(at(crossing, ends[j]));
             const double first = s + message;
             const double all = std::max({first, behind.bottleneck, behind.first + message});
-            if (all < here.bottleneck) here = {all, first, behind.sum + first + message};
+            if (all < here.bottleneck) {
+              here = {all, first, behind.sum + first + message, static_cast<std::uint16_t>(j),
+                      static_cast<std::uint16_t>(next)};
+            }
           }
         }
       }
@@ -238,13 +226,14 @@ void Packing::Tables::cut(const PlanRequest& request, int minibatch, int micro_b
 
 Packing::Packing(const PlanRequest& request, int minibatch, int micro_batches) {
   auto tables = std::make_unique<Tables>();
+  tables->minibatch = minibatch;
+  tables->micro_batches = micro_batches;
   tables->classes = classes_of(request.cluster, true);
-  if (pairs_of(tables->classes) > kMostPairs) {
-    tables->classes = classes_of(request.cluster, false);
-  }
+  tables->by_node = pairs_of(tables->classes) <= kMostPairs;
+  if (!tables->by_node) tables->classes = classes_of(request.cluster, false);
   if (pairs_of(tables->classes) > kMostPairs) return;
   tables->number();
-  tables->cut(request, minibatch, micro_batches);
+  tables->cut(request);
   tables_ = std::move(tables);
 }
 
@@ -252,6 +241,50 @@ Packing::~Packing() = default;
 Packing::Packing(Packing&&) noexcept = default;
 
 bool Packing::empty() const { return tables_ == nullptr; }
+
+std::optional<double> Packing::throughput(const Allocation& composition) const {
+  if (empty() || !tables_->by_node) return std::nullopt;
+  double slowest = 0;  // s
+  for (const std::vector<DeviceName>& devices : composition) {
+    std::size_t u = 0;
+    for (const DeviceName& device : devices) u += tables_->adds.at(device);
+    slowest = std::max(slowest, tables_->bottleneck[u]);
+  }
+  if (slowest == kInfinity || slowest <= 0) return std::nullopt;
+  return static_cast<double>(composition.size()) * tables_->minibatch / slowest;
+}
+
+int Packing::samples() const { return empty() ? 0 : tables_->minibatch / tables_->micro_batches; }
+
+std::optional<LikelyPartition> Packing::partition(const std::vector<DeviceName>& devices) const {
+  if (empty() || !tables_->by_node) return std::nullopt;
+  const Tables& t = *tables_;
+  std::vector<std::vector<int>> of_class(t.classes.size());  // indices into devices
+  std::size_t u = 0;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const std::size_t adds = t.adds.at(devices[d]);
+    const auto c =
+        static_cast<std::size_t>(std::find(t.place.begin(), t.place.end(), adds) - t.place.begin());
+    of_class[c].push_back(static_cast<int>(d));
+    u += adds;
+  }
+  if (t.bottleneck[u] == kInfinity) return std::nullopt;
+  std::size_t c = 0;
+  while (t.count[u][c] == 0 || t.best[u][c].bottleneck > t.bottleneck[u]) ++c;
+  LikelyPartition found;
+  for (std::size_t i = 0; u > 0;) {
+    found.order.push_back(of_class[c].back());
+    of_class[c].pop_back();
+    const Stage& stage = t.best[u][i * t.classes.size() + c];
+    u -= t.place[c];
+    if (u == 0) break;
+    i = stage.end;
+    // Half of the way to the next likely cuts.
+    found.ends.emplace_back((t.ends[i - 1] + t.ends[i] + 1) / 2, (t.ends[i] + t.ends[i + 1]) / 2);
+    c = stage.next;
+  }
+  return found;
+}
 
 // The virtual workers of h(n, U), as multisets.
 std::vector<std::size_t> Packing::Tables::taken(const Hierarchy& h, int n, std::size_t u) const {

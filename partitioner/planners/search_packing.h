@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "partitioner/planners/allocation.h"
+#include "partitioner/planners/partition.h"
 #include "partitioner/planners/planner.h"
 
 // Which devices form which virtual workers so that the slowest of them is fastest, with any devices
@@ -24,6 +25,10 @@
 // not miss what it would find in a smaller pool.
 namespace hetpipe {
 
+// What a second of messages counts in a stage's time where most of it passes while the stage
+// computes (PartitionRequest::message_weight).
+constexpr double kHiddenMessages = 0.6;
+
 class Packing {
  public:
   // Of minibatches of so many samples, each in so many micro-batches. Pools of too many different
@@ -38,6 +43,15 @@ class Packing {
   // given) the best ones for some numbers of minibatches in flight; virtual workers have at most
   // `max_stages` devices.
   std::vector<Allocation> compositions(std::optional<int> virtual_workers, int max_stages) const;
+
+  // Samples/s of a composition of the pool's devices at which its slowest virtual worker's slowest
+  // stage is always busy; nothing where a virtual worker does not fit so, or there are no tables of
+  // devices by node.
+  std::optional<double> throughput(const Allocation& composition) const;
+
+  // The partition of F for these devices, cuts from one likely cut to the next; nothing as above.
+  std::optional<LikelyPartition> partition(const std::vector<DeviceName>& devices) const;
+  int samples() const;  // of a micro-batch
 
  private:
   struct Tables;

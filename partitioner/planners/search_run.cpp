@@ -11,7 +11,8 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kHopeless = 0.5;  // of the best so far, by an estimate: not worth simulating
+// A packing knows a few likely cuts; what others may gain.
+constexpr double kBetterCuts = 1.1;
 constexpr std::size_t kManyInSpace = 128;
 constexpr int kSlices = 16;                  // of a minibatch: what fits nearly anywhere
 constexpr std::size_t kLikely = 64;          // compositions by rules
@@ -51,7 +52,7 @@ std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origi
 }
 
 CompositionPool::CompositionPool(const PlanRequest& request, std::span<const double> kind_speed)
-    : kind_speed_(kind_speed) {
+    : cluster_(request.cluster), kind_speed_(kind_speed) {
   const int minibatch = *request.minibatch;
   int slices = std::min(minibatch, kSlices);
   while (minibatch % slices != 0) --slices;
@@ -60,34 +61,40 @@ CompositionPool::CompositionPool(const PlanRequest& request, std::span<const dou
   }
 }
 
-std::vector<Allocation> CompositionPool::of(const SearchSpace& space) {
+double CompositionPool::most_of(const Allocation& workers) const {
+  double packed = 0;
+  for (const Packing& packing : packings_) {
+    packed = std::max(packed, packing.throughput(workers).value_or(0));
+  }
+  const double ideal = ideal_throughput(cluster_, kind_speed_, workers);
+  return packed > 0 ? std::min(ideal, kBetterCuts * packed) : ideal;
+}
+
+std::vector<Composition> CompositionPool::of(const SearchSpace& space) {
   const int longest = most_devices(space);
   const auto known = known_.find(longest);
   if (known != known_.end()) return known->second;
   const PlanRequest& request = space.row().request;
-  std::vector<Allocation> all;
+  std::vector<Composition> all;
   std::set<std::string> seen;
+  const auto add = [&](std::vector<Allocation> some) {
+    for (Allocation& workers : some) {
+      if (!seen.insert(composition_key(cluster_, workers)).second) continue;
+      const double most = most_of(workers);
+      all.push_back({std::move(workers), most});
+    }
+  };
   for (const Packing& packing : packings_) {
-    for (Allocation& packed : packing.compositions(request.virtual_workers, longest)) {
-      if (seen.insert(composition_key(request.cluster, packed)).second) {
-        all.push_back(std::move(packed));
-      }
-    }
+    add(packing.compositions(request.virtual_workers, longest));
   }
-  for (Allocation& likely :
-       likely_compositions(request.cluster, kind_speed_, request.virtual_workers, longest,
-                           all.empty() ? kLikely : kBesidePacked)) {
-    if (seen.insert(composition_key(request.cluster, likely)).second) {
-      all.push_back(std::move(likely));
-    }
-  }
+  add(likely_compositions(cluster_, kind_speed_, request.virtual_workers, longest,
+                          all.empty() ? kLikely : kBesidePacked));
   return known_.emplace(longest, std::move(all)).first->second;
 }
 
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         const std::vector<Allocation>& compositions,
-                         std::span<const double> kind_speed, std::size_t simulated) {
-  const PlanRequest& request = space.row().request;
+                         const std::vector<Composition>& compositions, double least,
+                         std::size_t simulated) {
   struct Ranked {
     double estimate = 0;
     const Allocation* composition = nullptr;
@@ -95,23 +102,24 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   };
   std::vector<Ranked> ranked;
   std::vector<double> best;  // descending
-  for (const Allocation& composition : compositions) {
-    // No estimate passes this; the ones below a far better estimate need no cut.
-    const double ideal = ideal_throughput(request.cluster, kind_speed, composition);
-    if (best.size() >= simulated && ideal < best[simulated - 1]) continue;
-    if (ideal < kHopeless * found.best()) continue;
-    auto choices = depth_choices(space, composition);
+  for (const auto& [workers, throughput] : compositions) {
+    // No estimate is likely to pass `most`; what stays below far better ones needs no cut.
+    const double most =
+        space.row().request.most_worth(workers.size(), space.minibatch(), throughput);
+    if (best.size() >= simulated && most < best[simulated - 1]) continue;
+    if (most < least) continue;
+    auto choices = depth_choices(space, workers);
     if (choices.empty()) continue;
     const double estimate = choices.front().worth;
     best.insert(std::upper_bound(best.begin(), best.end(), estimate, std::greater<>()), estimate);
-    ranked.push_back({estimate, &composition, std::move(choices)});
+    ranked.push_back({estimate, &workers, std::move(choices)});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.estimate > b.estimate; });
   std::map<std::size_t, std::size_t> of_number;  // of virtual workers
   std::size_t taken = 0;
   for (const Ranked& one : ranked) {
-    if (taken == simulated || scores.spent() || one.estimate < kHopeless * found.best()) break;
+    if (taken == simulated || scores.spent() || one.estimate < least) break;
     if (of_number[one.composition->size()] == (simulated + 1) / 2) continue;
     bool runs = false;
     if (estimates_depth(space)) {

@@ -42,23 +42,35 @@ class FoundPlans {
   double best_ = 0;
 };
 
+// Devices of virtual workers, and the samples/s that no plan of theirs is likely to exceed: with
+// messages but without synchronisation.
+struct Composition {
+  Allocation workers;
+  double most = 0;
+};
+
 // The compositions that are looked at: packed (search_packing.h), and by simpler rules.
 class CompositionPool {
  public:
   // kind_speed as in search_compositions.h.
   CompositionPool(const PlanRequest& request, std::span<const double> kind_speed);
-  std::vector<Allocation> of(const SearchSpace& space);
+  std::vector<Composition> of(const SearchSpace& space);
+  const std::vector<Packing>& packings() const { return packings_; }
 
  private:
+  double most_of(const Allocation& workers) const;
+
+  const Cluster& cluster_;
   std::vector<Packing> packings_;  // of whole minibatches, and of small micro-batches
   std::span<const double> kind_speed_;
-  std::map<int, std::vector<Allocation>> known_;  // by the most devices of a virtual worker
+  std::map<int, std::vector<Composition>> known_;  // by the most devices of a virtual worker
 };
 
-// Ranks compositions by estimates of the space's system and simulates the best ones that fit.
+// Ranks compositions by estimates of the space's system and simulates the best ones that fit, as
+// far as they promise `least` worth.
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         const std::vector<Allocation>& compositions,
-                         std::span<const double> kind_speed, std::size_t simulated);
+                         const std::vector<Composition>& compositions, double least,
+                         std::size_t simulated);
 
 // From a plan to better ones by single steps, as long as that helps: depth, clock distance and
 // placement, one layer across a cut, one device out of or into a virtual worker, two exchanged.

@@ -68,6 +68,7 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
     const bool quick = request.policy ? false : planner == PlannerRule::data_parallel;
     const auto plan = [request = std::move(request)](double least_worth) {
       PlanRequest of = request;
+      of.of_search = true;
       of.least_worth = least_worth;
       return candidate_plan(of);
     };

@@ -2,12 +2,14 @@
 #include "partitioner/planners/search_space.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition_model.h"
 #include "partitioner/planners/replicated.h"
 #include "partitioner/planners/search_compositions.h"
@@ -16,8 +18,9 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
-constexpr int kUsualMicroBatches = 8;       // of the default minibatch
-constexpr std::int64_t kCutWork = 150'000;  // of one virtual worker: some milliseconds
+constexpr int kUsualMicroBatches = 8;      // of the default minibatch
+constexpr std::int64_t kCutWork = 30'000;  // of one virtual worker: some milliseconds
+constexpr int kLikelyCuts = 48;            // that are searched first
 // Devices of a pool in which what cannot be cut so quickly is not worth more: others can.
 constexpr std::size_t kFewDevices = 128;
 constexpr int kWholeMinibatch = 64;  // samples; larger ones hardly fit in one piece
@@ -34,6 +37,14 @@ int minibatch_of(const PlanRequest& request, const System& parts) {
   if (request.minibatch) return *request.minibatch;
   const bool several = slices_minibatches(parts) && !request.micro_batches;
   return default_minibatch(request) * (several ? kUsualMicroBatches : 1);
+}
+
+// Whose cuts serve all others: as few as there are of half of kWholeMinibatch samples.
+int usual_slices(int minibatch) {
+  if (minibatch <= kWholeMinibatch) return 1;
+  int slices = minibatch / (kWholeMinibatch / 2);
+  while (minibatch % slices != 0) --slices;
+  return slices;
 }
 
 int smallest_measured(const Profile& profile) {
@@ -99,8 +110,13 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
   return rows;
 }
 
-SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts)
-    : row_(row), minibatch_(minibatch), blank_(blank_plan(row.request)), cuts_(cuts) {
+SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts,
+                         const std::vector<Packing>& packings)
+    : row_(row),
+      minibatch_(minibatch),
+      blank_(blank_plan(row.request)),
+      known_(cuts),
+      packings_(packings) {
   blank_.minibatch = minibatch;
   if (!without_pipeline(row_.parts)) {
     max_stages_ = static_cast<int>(row_.request.profile.layers.size());
@@ -215,6 +231,13 @@ Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
     plan.server.reset();
     return plan;
   }
+  plan.server = server(knobs);
+  return plan;
+}
+
+PlanServer SearchSpace::server(const Knobs& knobs) const {
+  const auto key = std::tuple(knobs.clock_distance, knobs.placement, knobs.all_nodes);
+  if (const auto known = servers_.find(key); known != servers_.end()) return known->second;
   PlanRequest request = row_.request;
   request.clock_distance = knobs.clock_distance;
   request.placement = knobs.placement;
@@ -225,8 +248,7 @@ Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
       if (!node.kinds.empty()) server.nodes.push_back(node.name);
     }
   }
-  plan.server = std::move(server);
-  return plan;
+  return servers_.emplace(key, std::move(server)).first->second;
 }
 
 bool SearchSpace::share(Plan& plan) const {
@@ -245,9 +267,10 @@ bool SearchSpace::share(Plan& plan) const {
 
 // Remembered by place in the order of worker_key, so that it serves all that are alike.
 const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
-                                                      const PartitionRequest& request) {
-  const auto [known, is_new] = cuts_.emplace(key, std::nullopt);
+                                                      PartitionRequest request) {
+  const auto [known, is_new] = known_.partitions.emplace(key, std::nullopt);
   if (!is_new) return known->second;
+  request.likely = likely(request);
   try {
     auto partitioned = try_partition(row_.request.cluster, row_.request.profile, request);
     if (!partitioned) return known->second;
@@ -265,6 +288,19 @@ const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
   return known->second;
 }
 
+// Of the packing whose micro-batches are most like those of the request.
+std::optional<LikelyPartition> SearchSpace::likely(const PartitionRequest& request) const {
+  const double samples = static_cast<double>(request.minibatch) / request.micro_batches;
+  const auto unlike = [&](const Packing& packing) {
+    return packing.empty() ? kInfinity : std::abs(std::log(packing.samples() / samples));
+  };
+  const auto most_alike =
+      std::min_element(packings_.begin(), packings_.end(),
+                       [&](const Packing& a, const Packing& b) { return unlike(a) < unlike(b); });
+  if (most_alike == packings_.end()) return std::nullopt;
+  return most_alike->partition(request.devices);
+}
+
 // A cut made for less memory, if it fits with what the request needs.
 const Partition* SearchSpace::fitting(const std::optional<Partition>& known,
                                       const PartitionRequest& request) const {
@@ -280,6 +316,7 @@ const Partition* SearchSpace::fitting(const std::optional<Partition>& known,
 
 const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
                                                  const Knobs& knobs, Recut recut,
+                                                 double message_weight,
                                                  std::vector<DeviceName>* in_order) {
   const std::string worker = worker_key(row_.request.cluster, devices);
   if (in_order != nullptr) *in_order = devices;
@@ -287,55 +324,60 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.devices = std::move(devices);
   request.minibatch = minibatch_;
   request.micro_batches = knobs.micro_batches;
-  request.optimizer = optimizer_of(row_.request);
-  request.updates = updates_of(composition(row_.request), request.optimizer);
+  request.optimizer = blank_.optimizer;
+  request.updates = updates_of(row_.parts, request.optimizer);
   request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
   request.server = has_server();
   request.average = row_.request.ema > 0 && !has_server();
   request.clock_distance = has_server() ? knobs.clock_distance : 0;
   request.work = kCutWork;
-  request.halves_pushes = has_server() && server_of(row_.request).halves_pushes();
+  request.likely_cuts = kLikelyCuts;
+  request.message_weight = message_weight;
+  request.halves_pushes = has_server() && server(knobs).halves_pushes();
   if (row_.request.cluster.devices().size() <= kFewDevices) request.first_work = kCutWork;
   const auto key_of = [&](const PartitionRequest& r) {
-    return worker + format("%d/%d/%d/%d/%d", r.minibatch, r.in_flight, r.micro_batches,
-                           r.server ? 1 : 0, r.clock_distance);
+    return worker + format("%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
+                           r.server ? 1 : 0, r.clock_distance, r.message_weight);
   };
   const std::string key = key_of(request);
-  if (const auto known = cuts_.find(key); known != cuts_.end()) return known->second;
+  if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
+    return known->second;
   // Most knobs only need more memory: the best cut for what needs least stays so while it fits.
   // (Of micro-batches other than one the times differ a little; improve() moves the cuts.)
   PartitionRequest least = request;
   least.in_flight = 1;
   least.server = false;
   least.clock_distance = 0;
-  if (minibatch_ <= kWholeMinibatch && !row_.request.micro_batches) least.micro_batches = 1;
+  if (!row_.request.micro_batches) least.micro_batches = usual_slices(minibatch_);
   const auto& base = cut_anew(key_of(least), least);
-  if (const auto known = cuts_.find(key); known != cuts_.end()) return known->second;
+  if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
+    return known->second;
   PartitionRequest before = request;
   --before.in_flight;
-  const auto one_less = cuts_.find(key_of(before));
+  const auto one_less = known_.partitions.find(key_of(before));
   const Partition* same = fitting(base, request);
-  if (same == nullptr && one_less != cuts_.end()) same = fitting(one_less->second, request);
+  if (same == nullptr && one_less != known_.partitions.end())
+    same = fitting(one_less->second, request);
   if (same != nullptr) {
     std::optional<Partition> copy = *same;
-    return cuts_.emplace(key, std::move(copy)).first->second;
+    return known_.partitions.emplace(key, std::move(copy)).first->second;
   }
   static const std::optional<Partition> kNothing;
   if (recut == Recut::never) return kNothing;
   // Where not even the least fits, more does not either, unless smaller slices need less.
-  if (!base && least.micro_batches == request.micro_batches) {
-    return cuts_.emplace(key, std::nullopt).first->second;
+  if (!base && least.micro_batches >= request.micro_batches) {
+    return known_.partitions.emplace(key, std::nullopt).first->second;
   }
   return cut_anew(key, request);
 }
 
 std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs,
-                                      Recut recut) {
+                                      Recut recut, std::optional<double> weight) {
   Plan plan = blank_;
   for (const auto& devices : composition) {
     if (static_cast<int>(devices.size()) > max_stages()) return std::nullopt;
     std::vector<DeviceName> in_order;
-    const auto& found = cut(devices, knobs, recut, &in_order);
+    const auto& found = cut(devices, knobs, recut, weight.value_or(message_weight()), &in_order);
     if (!found) return std::nullopt;
     PlanVirtualWorker worker;
     for (std::size_t k = 0; k < found->ends.size(); ++k) {
@@ -348,6 +390,36 @@ std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs
     plan.virtual_workers.push_back(std::move(worker));
   }
   return with_knobs(std::move(plan), knobs);
+}
+
+std::vector<Pace> SearchSpace::paces(const Plan& plan) {
+  const Cluster& cluster = row_.request.cluster;
+  const std::string shape =
+      format("%d/%d/%d/%g:", plan.minibatch, plan.micro_batches,
+             static_cast<int>(updates_of(row_.parts, plan.optimizer)), message_weight());
+  std::vector<Pace> paces;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    std::vector<DeviceName> devices;
+    std::string key = shape;
+    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
+      devices.push_back(stage.devices.front());
+      key += std::to_string(stage.end_layer) + cluster.kind_of(devices.back()).name + ',';
+    }
+    key += worker_key(cluster, devices);
+    const auto [at, is_new] = known_.paces.emplace(std::move(key), Pace{});
+    if (is_new) {
+      const Partition part =
+          evaluate_plan(cluster, row_.request.profile, plan, VirtualWorkerId{static_cast<int>(vw)});
+      for (const PartCost& cost : part.costs) {
+        const double computing = cost.forward_seconds + cost.backward_seconds;
+        at->second.sum += cost.total();
+        at->second.bottleneck = std::max(at->second.bottleneck,
+                                         computing + message_weight() * (cost.total() - computing));
+      }
+    }
+    paces.push_back(at->second);
+  }
+  return paces;
 }
 
 long long staleness_of(const Plan& plan) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "partitioner/planners/partition.h"
 #include "partitioner/planners/planner.h"
 #include "partitioner/planners/search.h"
+#include "partitioner/planners/search_packing.h"
 
 // What the search may choose from, and how a choice becomes a plan.
 namespace hetpipe {
@@ -38,8 +40,18 @@ struct Knobs {
   bool operator==(const Knobs&) const = default;
 };
 
-// Partitions by what they depend on, which the system is not: all rows share them.
-using CutCache = std::unordered_map<std::string, std::optional<Partition>>;
+// Seconds per minibatch of a virtual worker's stages.
+struct Pace {
+  double bottleneck = 0;
+  double sum = 0;
+};
+
+// Partitions, and paces of virtual workers, by what they depend on, which the system hardly is: all
+// rows share them.
+struct CutCache {
+  std::unordered_map<std::string, std::optional<Partition>> partitions;
+  std::unordered_map<std::string, Pace> paces;
+};
 
 // Whether virtual workers are cut again where the cut for the least memory does not fit.
 enum class Recut { never, where_needed };
@@ -47,7 +59,9 @@ enum class Recut { never, where_needed };
 // Turns compositions into plans; virtual workers that are alike are cut once.
 class SearchSpace {
  public:
-  SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts);
+  // `packings` of the same pool.
+  SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts,
+              const std::vector<Packing>& packings);
 
   const SearchRow& row() const { return row_; }
   int minibatch() const { return minibatch_; }
@@ -75,22 +89,34 @@ class SearchSpace {
   bool share(Plan& plan) const;
 
   // The devices of each virtual worker, cut by the partitioner; nothing where it finds no fit.
+  // `message_weight` as in PartitionRequest; absent: the space's.
   std::optional<Plan> plan(const Allocation& composition, const Knobs& knobs,
-                           Recut recut = Recut::where_needed);
+                           Recut recut = Recut::where_needed,
+                           std::optional<double> message_weight = std::nullopt);
+  // Between flushes most messages travel while the stages compute.
+  double message_weight() const { return chooses_in_flight() ? kHiddenMessages : 1; }
+  // Of each virtual worker of a plan without replicas.
+  std::vector<Pace> paces(const Plan& plan);
   // What HetPipe's partitioner makes of one virtual worker; nothing as above.
   const std::optional<Partition>& cut(std::vector<DeviceName> devices, const Knobs& knobs,
-                                      Recut recut, std::vector<DeviceName>* in_order);
+                                      Recut recut, double message_weight,
+                                      std::vector<DeviceName>* in_order);
 
  private:
-  const std::optional<Partition>& cut_anew(const std::string& key, const PartitionRequest& request);
+  const std::optional<Partition>& cut_anew(const std::string& key, PartitionRequest request);
+  std::optional<LikelyPartition> likely(const PartitionRequest& request) const;
   const Partition* fitting(const std::optional<Partition>& known,
                            const PartitionRequest& request) const;
+
+  PlanServer server(const Knobs& knobs) const;
 
   SearchRow row_;
   int minibatch_;
   int max_stages_ = 1;
   Plan blank_;
-  CutCache& cuts_;
+  CutCache& known_;
+  mutable std::map<std::tuple<int, std::string, bool>, PlanServer> servers_;  // by knobs
+  const std::vector<Packing>& packings_;
 };
 
 // Updates that a minibatch may miss: 0 where there is a flush (ALGORITHMS: HetPipe, s_global).
