@@ -32,10 +32,12 @@ constexpr double kPromisingRow = 0.5;            // the same of the best of a ro
 constexpr double kHopeless = 0.75;               // of it, by an estimate: not worth simulating
 constexpr double kWorthImproving = 0.75;         // of it: what a planner's plan must be worth
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
-constexpr int kFollowed = 3;                     // times that a choice is made anew
-constexpr double kNearBest = 0.85;               // of the best, of rows worth looking at again
-constexpr double kMayWin = 0.93;                 // of what is to be beaten, before any step
-constexpr std::size_t kSimulated = 6;            // compositions of a row
+constexpr double kWorthPolishing = 0.95;         // of the best so far
+constexpr std::size_t kPolished = 4;
+constexpr int kFollowed = 3;           // times that a choice is made anew
+constexpr double kNearBest = 0.85;     // of the best, of rows worth looking at again
+constexpr double kMayWin = 0.93;       // of what is to be beaten, before any step
+constexpr std::size_t kSimulated = 6;  // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
 constexpr int kLargePool = 64;
@@ -108,7 +110,10 @@ class Search {
       result.actions = scores_.actions();
       return result;
     }
-    if (!exact_) improve_best();
+    if (!exact_) {
+      improve_best();
+      polish_best();
+    }
     const ScoredPlan chosen = polished(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
     choose_round(request_, result.plan);
@@ -189,6 +194,17 @@ class Search {
     found_.enter(chosen.space);
     scores_.allow(budget_ / 4);
     return polish(*spaces_[chosen.space], scores_, found_, chosen, speeds_);
+  }
+
+  // The best ones that differ in row or number of virtual workers: the best of all may be another
+  // one then.
+  void polish_best() {
+    if (devices_ > static_cast<int>(kSmallPool)) return;
+    std::set<std::pair<std::size_t, std::size_t>> tried;  // space, number of virtual workers
+    for (const ScoredPlan& start : best_first(found_.all())) {
+      if (start.worth < kWorthPolishing * found_.best() || tried.size() == kPolished) return;
+      if (tried.emplace(start.space, start.plan.virtual_workers.size()).second) polished(start);
+    }
   }
 
   // The least stale of the plans near the best may not have been improved.

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kTriedDepths = 6;
 constexpr int kEachDepth = 16;  // of minibatches in flight; beyond, fewer of them
 
-double seconds_at(const SearchSpace& space, const Pace& pace, int depth) {
+double seconds_at(const SearchSpace& space, const WorkerPace& pace, int depth) {
   if (space.chooses_in_flight()) return std::max(pace.bottleneck, pace.sum / depth);
   return (pace.sum + (depth - 1) * pace.bottleneck) / depth;
 }
@@ -53,11 +53,11 @@ double sync_seconds(const SearchSpace& space, const Plan& plan) {
   return most / bandwidth;  // of the parameters as they are pulled
 }
 
-double throughput_at(const SearchSpace& space, const std::vector<Pace>& paces, double sync,
+double throughput_at(const SearchSpace& space, const std::vector<WorkerPace>& paces, double sync,
                      const Plan& plan) {
   double pipe = 0, passage = 0;
   const int depth = space.chooses_in_flight() ? plan.in_flight : plan.micro_batches;
-  for (const Pace& pace : paces) {
+  for (const WorkerPace& pace : paces) {
     pipe = std::max(pipe, seconds_at(space, pace, depth));
     passage = std::max(passage, pace.sum);
   }
@@ -92,7 +92,7 @@ std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& com
   Knobs knobs = space.first_knobs(static_cast<int>(most_stages(composition)));
   int& depth = SearchSpace::depth_of(space, knobs);
   std::optional<Plan> plan;
-  std::vector<Pace> paces;
+  std::vector<WorkerPace> paces;
   std::vector<std::pair<Plan, Knobs>> served;  // by other servers
   std::vector<double> sync;
   for (const int d : space.depths(kMostInFlight)) {

@@ -392,12 +392,12 @@ std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs
   return with_knobs(std::move(plan), knobs);
 }
 
-std::vector<Pace> SearchSpace::paces(const Plan& plan) {
+std::vector<WorkerPace> SearchSpace::paces(const Plan& plan) {
   const Cluster& cluster = row_.request.cluster;
   const std::string shape =
       format("%d/%d/%d/%g:", plan.minibatch, plan.micro_batches,
              static_cast<int>(updates_of(row_.parts, plan.optimizer)), message_weight());
-  std::vector<Pace> paces;
+  std::vector<WorkerPace> paces;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     std::vector<DeviceName> devices;
     std::string key = shape;
@@ -406,7 +406,7 @@ std::vector<Pace> SearchSpace::paces(const Plan& plan) {
       key += std::to_string(stage.end_layer) + cluster.kind_of(devices.back()).name + ',';
     }
     key += worker_key(cluster, devices);
-    const auto [at, is_new] = known_.paces.emplace(std::move(key), Pace{});
+    const auto [at, is_new] = known_.paces.emplace(std::move(key), WorkerPace{});
     if (is_new) {
       const Partition part =
           evaluate_plan(cluster, row_.request.profile, plan, VirtualWorkerId{static_cast<int>(vw)});

@@ -41,7 +41,7 @@ struct Knobs {
 };
 
 // Seconds per minibatch of a virtual worker's stages.
-struct Pace {
+struct WorkerPace {
   double bottleneck = 0;
   double sum = 0;
 };
@@ -50,7 +50,7 @@ struct Pace {
 // rows share them.
 struct CutCache {
   std::unordered_map<std::string, std::optional<Partition>> partitions;
-  std::unordered_map<std::string, Pace> paces;
+  std::unordered_map<std::string, WorkerPace> paces;
 };
 
 // Whether virtual workers are cut again where the cut for the least memory does not fit.
@@ -96,7 +96,7 @@ class SearchSpace {
   // Between flushes most messages travel while the stages compute.
   double message_weight() const { return chooses_in_flight() ? kHiddenMessages : 1; }
   // Of each virtual worker of a plan without replicas.
-  std::vector<Pace> paces(const Plan& plan);
+  std::vector<WorkerPace> paces(const Plan& plan);
   // What HetPipe's partitioner makes of one virtual worker; nothing as above.
   const std::optional<Partition>& cut(std::vector<DeviceName> devices, const Knobs& knobs,
                                       Recut recut, double message_weight,
