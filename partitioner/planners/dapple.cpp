@@ -17,7 +17,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr int kLikelyStarts = 48;  // of stages, that a search looks at
 constexpr int kMostPositions = 16;
 constexpr int kBatchesPerDevice = 4;   // of a minibatch that nobody gave
 constexpr double kLatencyError = 0.7;  // simulated seconds by DAPPLE's, at least
@@ -143,14 +142,11 @@ class DapplePlanner {
   }
 
   static std::vector<bool> likely_cuts_of(const DappleModel& model) {
-    if (model.layers() < 2 * kLikelyStarts) return {};
-    std::vector<double> seconds;
-    for (std::size_t l = 1; l < model.forward[0].size(); ++l) {
-      seconds.push_back(model.forward[0][l] - model.forward[0][l - 1] + model.backward[0][l] -
-                        model.backward[0][l - 1]);
-    }
-    std::vector<bool> cuts(seconds.size() + 1, false);
-    for (const int cut : likely_cuts(seconds, model.crossing_bytes, kLikelyStarts)) {
+    if (!many_more(model.layers(), kLikelyCuts)) return {};
+    RunningSum seconds = model.forward[0];
+    for (std::size_t l = 0; l < seconds.size(); ++l) seconds[l] += model.backward[0][l];
+    std::vector<bool> cuts(seconds.size(), false);
+    for (const int cut : likely_cuts(seconds, model.crossing_bytes, kLikelyCuts)) {
       cuts[static_cast<std::size_t>(cut)] = true;
     }
     return cuts;

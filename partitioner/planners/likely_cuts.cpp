@@ -3,30 +3,39 @@
 
 #include <algorithm>
 
-#include "base/index.h"
-
 namespace hetpipe {
 
-std::vector<int> likely_cuts(const std::vector<double>& seconds,
-                             const std::vector<double>& crossing, int most) {
-  const int layers = static_cast<int>(seconds.size());
+std::vector<int> likely_cuts(std::span<const double> seconds, std::span<const double> crossing,
+                             int most) {
+  const std::size_t layers = seconds.size() - 1;
+  const double total = seconds.back();
   std::vector<int> cuts{0};
-  double total = 0, sum = 0;
-  for (const double s : seconds) total += s;
-  int best = -1, run = 0;
-  for (int l = 0; l + 1 < layers; ++l) {
-    sum += at(seconds, l);
-    const int here = total > 0 ? std::min(most - 1, static_cast<int>(sum / total * most)) : 0;
-    if (here != run && best >= 0) {
-      cuts.push_back(best);
-      best = -1;
+  std::size_t best = 0;  // of the run; 0: none
+  int run = 0;
+  for (std::size_t l = 1; l < layers; ++l) {
+    const int here =
+        total > 0 ? std::min(most - 1, static_cast<int>(seconds[l] / total * most)) : 0;
+    if (here != run && best > 0) {
+      cuts.push_back(static_cast<int>(best));
+      best = 0;
     }
     run = here;
-    if (best < 0 || at(crossing, l + 1) < at(crossing, best)) best = l + 1;
+    if (best == 0 || crossing[l] < crossing[best]) best = l;
   }
-  if (best >= 0) cuts.push_back(best);
-  cuts.push_back(layers);
+  if (best > 0) cuts.push_back(static_cast<int>(best));
+  cuts.push_back(static_cast<int>(layers));
   return cuts;
+}
+
+std::vector<double> crossing_bytes(std::span<const std::vector<int>> producers,
+                                   std::span<const std::int64_t> output_bytes) {
+  std::vector<double> bytes(producers.size(), 0.0);
+  for (std::size_t l = 0; l < producers.size(); ++l) {
+    for (const int producer : producers[l]) {
+      bytes[l] += static_cast<double>(output_bytes[static_cast<std::size_t>(producer)]);
+    }
+  }
+  return bytes;
 }
 
 }  // namespace hetpipe

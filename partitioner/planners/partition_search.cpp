@@ -12,7 +12,6 @@ namespace hetpipe {
 namespace {
 
 constexpr int kLikelyPerStage = 6;
-constexpr int kManyMoreLayers = 2;           // times the likely cuts
 constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
 
 // From the cuts that are looked at.
@@ -45,20 +44,11 @@ void PartitionSearch::allow_all() {
 
 void PartitionSearch::allow_likely() {
   const int number = std::max(likely_cuts_, kLikelyPerStage * m_.stages);
-  if (likely_cuts_ == 0 || m_.layers < kManyMoreLayers * number) return allow_all();
+  if (likely_cuts_ == 0 || !many_more(m_.layers, number)) return allow_all();
   const PartitionDevice& device = m_.devices.front();
-  std::vector<double> seconds, crossing;
-  for (int l = 0; l < m_.layers; ++l) {
-    seconds.push_back(device.compute[at_index(l + 1)] - device.compute[at_index(l)]);
-  }
-  for (const std::vector<int>& producers : m_.cuts->crossing) {
-    crossing.push_back(0);
-    for (const int producer : producers) {
-      crossing.back() += static_cast<double>(device.output[at_index(producer)]);
-    }
-  }
+  const std::vector<double> crossing = crossing_bytes(m_.cuts->crossing, device.output);
   std::vector<bool> cuts(at_index(m_.layers + 1), false);
-  for (const int cut : likely_cuts(seconds, crossing, number)) cuts[at_index(cut)] = true;
+  for (const int cut : likely_cuts(device.compute, crossing, number)) cuts[at_index(cut)] = true;
   next_allowed_ = next_of(cuts);
   ranges_.clear();
   likely_only_ = true;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/planners/likely_cuts.h"
 #include "partitioner/planners/pipedream_cut.h"
 #include "partitioner/planners/pipedream_memory.h"
 #include "partitioner/planners/replicated.h"
@@ -19,7 +20,6 @@ namespace {
 // Beyond that many devices on one level, they are handed out in equal bundles.
 constexpr int kMostGroups = 128;
 constexpr std::array kSlowerLinks{1.0, 2.5, 6.0};
-constexpr int kLikelyStates = 48;  // that a search looks at
 
 class PipedreamPlanner {
  public:
@@ -83,7 +83,7 @@ class PipedreamPlanner {
       loads.push_back(std::move(load));
     }
     states_ = prefix_states(loads);
-    if (request_.of_search) states_ = likely_states(states_, kLikelyStates);
+    if (request_.of_search) states_ = likely_states(states_, kLikelyCuts);
   }
 
   int end_of(int state) const {  // one past its last layer, in the profile

@@ -171,13 +171,9 @@ PipedreamStates prefix_states(std::span<const LayerLoad> layers) {
 }
 
 PipedreamStates likely_states(const PipedreamStates& prefixes, int most) {
-  if (prefixes.size() < 2 * most) return prefixes;
-  std::vector<double> seconds, crossing{0};
-  double before = 0;
-  for (const double sum : prefixes.seconds) {
-    seconds.push_back(sum - before);
-    before = sum;
-  }
+  if (!many_more(prefixes.size(), most)) return prefixes;
+  std::vector<double> seconds{0}, crossing{0};
+  seconds.insert(seconds.end(), prefixes.seconds.begin(), prefixes.seconds.end());
   crossing.insert(crossing.end(), prefixes.output_bytes.begin(), prefixes.output_bytes.end());
   PipedreamStates likely;
   for (const int cut : likely_cuts(seconds, crossing, most)) {

@@ -27,7 +27,6 @@ constexpr std::size_t kImproved = 4;             // plans of a space that improv
 constexpr std::size_t kTransplanted = 2;         // plans that the next system takes over
 constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where lateness counts
 constexpr double kPromising = 0.85;              // of the best so far: worth improving
-constexpr double kPromisingNumber = 0.85;        // the same where lateness counts
 constexpr double kPromisingRow = 0.5;            // the same of the best of a row
 constexpr double kHopeless = 0.75;               // of it, by an estimate: not worth simulating
 constexpr double kWorthImproving = 0.75;         // of it: what a planner's plan must be worth
@@ -65,7 +64,7 @@ std::int64_t usual_budget(int devices) {
 using RowNames = std::set<std::pair<std::string, std::string>>;
 
 // A search that is made again in a part of the pool: of the rows that came near the best in the
-// whole one, from the planners that take milliseconds, and no longer than it may win.
+// whole one, without HetPipe's policies, and no longer than it may win.
 struct Again {
   RowNames rows;
   double to_beat = 0;  // worth
@@ -367,7 +366,7 @@ class Search {
     std::map<std::size_t, std::size_t> of_space;
     for (const ScoredPlan& start : best_first(found_.all())) {
       const bool first = of_space[start.space] == 0;
-      const double least = first ? kPromisingRow : weighs() ? kPromisingNumber : kPromising;
+      const double least = first ? kPromisingRow : kPromising;
       if (start.worth < least * found_.best() || of_space[start.space] == kImproved) continue;
       if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
       if (devices_ > kLargePool && tried.size() > kImprovedOfLarge) return;

@@ -141,27 +141,23 @@ void Packing::Tables::cut(const PlanRequest& request) {
     costs.push_back(costs_on(request.profile, at(request.cluster.kinds, of.kind), samples));
     footprints.emplace_back(request.profile, model_cuts, costs.back(), samples, 1);
   }
-  std::vector<double> seconds(static_cast<std::size_t>(layers), 0.0);
-  std::vector<double> crossing(static_cast<std::size_t>(layers) + 1, 0.0);
-  for (int l = 0; l < layers; ++l) {
-    at(seconds, l) = at(costs[0].forward, l) + at(costs[0].backward, l);
-    for (const int from : at(model_cuts->crossing, l + 1)) {
-      at(crossing, l + 1) += static_cast<double>(at(costs[0].output_bytes, from));
+  const std::vector<double> crossing = crossing_bytes(model_cuts->crossing, costs[0].output_bytes);
+  std::vector<std::vector<double>> running;  // [class][layer]
+  for (const LayerCosts& of : costs) {
+    running.push_back({0});
+    for (int l = 0; l < layers; ++l) {
+      running.back().push_back(running.back().back() + at(of.forward, l) + at(of.backward, l));
     }
   }
   const std::size_t each = classes.size() * classes.size() * sets;
   int most = kMostCuts;
   while (most > kLeastCuts && each * static_cast<std::size_t>(most * most / 2) > kMostSteps) --most;
-  ends = likely_cuts(seconds, crossing, most);
+  ends = likely_cuts(running[0], crossing, most);
   const std::size_t last = ends.size() - 1;
 
   // [class][i][j]: a stage of the layers between two cuts, or none where it does not fit.
   std::vector<std::vector<std::vector<double>>> alone(classes.size());
   for (std::size_t c = 0; c < classes.size(); ++c) {
-    std::vector<double> running{0};
-    for (int l = 0; l < layers; ++l) {
-      running.push_back(running.back() + at(costs[c].forward, l) + at(costs[c].backward, l));
-    }
     const std::int64_t memory = at(request.cluster.kinds, classes[c].kind).for_plans();
     alone[c].assign(last, std::vector<double>(last + 1, kInfinity));
     for (std::size_t i = 0; i < last; ++i) {
@@ -169,7 +165,7 @@ void Packing::Tables::cut(const PlanRequest& request) {
         const auto received = static_cast<std::int64_t>(at(crossing, ends[i]));
         const auto sent = static_cast<std::int64_t>(at(crossing, ends[j]));
         if (need.bytes(footprints[c], ends[i], ends[j], received, sent) > memory) break;
-        alone[c][i][j] = micro_batches * (at(running, ends[j]) - at(running, ends[i]));
+        alone[c][i][j] = micro_batches * (at(running[c], ends[j]) - at(running[c], ends[i]));
       }
     }
   }

@@ -18,12 +18,7 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
-constexpr int kUsualMicroBatches = 8;      // of the default minibatch
-constexpr std::int64_t kCutWork = 30'000;  // of one virtual worker: some milliseconds
-constexpr int kLikelyCuts = 48;            // that are searched first
-// Devices of a pool in which what cannot be cut so quickly is not worth more: others can.
-constexpr std::size_t kFewDevices = 128;
-constexpr int kWholeMinibatch = 64;  // samples; larger ones hardly fit in one piece
+constexpr int kUsualMicroBatches = 8;  // of the default minibatch
 
 // Every virtual worker is one device.
 bool without_pipeline(const System& parts) { return parts.planner == PlannerRule::data_parallel; }
@@ -37,14 +32,6 @@ int minibatch_of(const PlanRequest& request, const System& parts) {
   if (request.minibatch) return *request.minibatch;
   const bool several = slices_minibatches(parts) && !request.micro_batches;
   return default_minibatch(request) * (several ? kUsualMicroBatches : 1);
-}
-
-// Whose cuts serve all others: as few as there are of half of kWholeMinibatch samples.
-int usual_slices(int minibatch) {
-  if (minibatch <= kWholeMinibatch) return 1;
-  int slices = minibatch / (kWholeMinibatch / 2);
-  while (minibatch % slices != 0) --slices;
-  return slices;
 }
 
 int smallest_measured(const Profile& profile) {
@@ -103,7 +90,7 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
     }
     rows.push_back(std::move(row));
   }
-  const bool few = request.cluster.devices().size() <= kFewDevices;
+  const bool few = request.cluster.devices().size() <= kFewInSpace;
   if (request.weighs_lateness() && request.sync.empty() && few) {
     add_rounds(rows);
   }
@@ -265,112 +252,6 @@ bool SearchSpace::share(Plan& plan) const {
   return true;
 }
 
-// Remembered by place in the order of worker_key, so that it serves all that are alike.
-const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
-                                                      PartitionRequest request) {
-  const auto [known, is_new] = known_.partitions.emplace(key, std::nullopt);
-  if (!is_new) return known->second;
-  request.likely = likely(request);
-  try {
-    auto partitioned = try_partition(row_.request.cluster, row_.request.profile, request);
-    if (!partitioned) return known->second;
-    Partition found = std::move(*partitioned);
-    std::vector<DeviceName> places;
-    for (const DeviceName& device : found.devices) {
-      const auto at = std::find(request.devices.begin(), request.devices.end(), device);
-      places.push_back({"", static_cast<int>(at - request.devices.begin())});
-    }
-    found.devices = std::move(places);
-    known->second = std::move(found);
-  } catch (const UserError&) {
-    // It cannot be cut into so many parts: nothing.
-  }
-  return known->second;
-}
-
-// Of the packing whose micro-batches are most like those of the request.
-std::optional<LikelyPartition> SearchSpace::likely(const PartitionRequest& request) const {
-  const double samples = static_cast<double>(request.minibatch) / request.micro_batches;
-  const auto unlike = [&](const Packing& packing) {
-    return packing.empty() ? kInfinity : std::abs(std::log(packing.samples() / samples));
-  };
-  const auto most_alike =
-      std::min_element(packings_.begin(), packings_.end(),
-                       [&](const Packing& a, const Packing& b) { return unlike(a) < unlike(b); });
-  if (most_alike == packings_.end()) return std::nullopt;
-  return most_alike->partition(request.devices);
-}
-
-// A cut made for less memory, if it fits with what the request needs.
-const Partition* SearchSpace::fitting(const std::optional<Partition>& known,
-                                      const PartitionRequest& request) const {
-  if (!known) return nullptr;
-  std::vector<DeviceName> order;
-  for (const DeviceName& place : known->devices) {
-    order.push_back(request.devices[static_cast<std::size_t>(place.index)]);
-  }
-  const Partition same = evaluate_partition(row_.request.cluster, row_.request.profile, request,
-                                            std::move(order), known->ends);
-  return fits(row_.request.cluster, same) ? &*known : nullptr;
-}
-
-const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
-                                                 const Knobs& knobs, Recut recut,
-                                                 double message_weight,
-                                                 std::vector<DeviceName>* in_order) {
-  const std::string worker = worker_key(row_.request.cluster, devices);
-  if (in_order != nullptr) *in_order = devices;
-  PartitionRequest request;
-  request.devices = std::move(devices);
-  request.minibatch = minibatch_;
-  request.micro_batches = knobs.micro_batches;
-  request.optimizer = blank_.optimizer;
-  request.updates = updates_of(row_.parts, request.optimizer);
-  request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
-  request.server = has_server();
-  request.average = row_.request.ema > 0 && !has_server();
-  request.clock_distance = has_server() ? knobs.clock_distance : 0;
-  request.work = kCutWork;
-  request.likely_cuts = kLikelyCuts;
-  request.message_weight = message_weight;
-  request.halves_pushes = has_server() && server(knobs).halves_pushes();
-  if (row_.request.cluster.devices().size() <= kFewDevices) request.first_work = kCutWork;
-  const auto key_of = [&](const PartitionRequest& r) {
-    return worker + format("%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
-                           r.server ? 1 : 0, r.clock_distance, r.message_weight);
-  };
-  const std::string key = key_of(request);
-  if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
-    return known->second;
-  // Most knobs only need more memory: the best cut for what needs least stays so while it fits.
-  // (Of micro-batches other than one the times differ a little; improve() moves the cuts.)
-  PartitionRequest least = request;
-  least.in_flight = 1;
-  least.server = false;
-  least.clock_distance = 0;
-  if (!row_.request.micro_batches) least.micro_batches = usual_slices(minibatch_);
-  const auto& base = cut_anew(key_of(least), least);
-  if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
-    return known->second;
-  PartitionRequest before = request;
-  --before.in_flight;
-  const auto one_less = known_.partitions.find(key_of(before));
-  const Partition* same = fitting(base, request);
-  if (same == nullptr && one_less != known_.partitions.end())
-    same = fitting(one_less->second, request);
-  if (same != nullptr) {
-    std::optional<Partition> copy = *same;
-    return known_.partitions.emplace(key, std::move(copy)).first->second;
-  }
-  static const std::optional<Partition> kNothing;
-  if (recut == Recut::never) return kNothing;
-  // Where not even the least fits, more does not either, unless smaller slices need less.
-  if (!base && least.micro_batches >= request.micro_batches) {
-    return known_.partitions.emplace(key, std::nullopt).first->second;
-  }
-  return cut_anew(key, request);
-}
-
 std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs,
                                       Recut recut, std::optional<double> weight) {
   Plan plan = blank_;
@@ -390,36 +271,6 @@ std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs
     plan.virtual_workers.push_back(std::move(worker));
   }
   return with_knobs(std::move(plan), knobs);
-}
-
-std::vector<WorkerPace> SearchSpace::paces(const Plan& plan) {
-  const Cluster& cluster = row_.request.cluster;
-  const std::string shape =
-      format("%d/%d/%d/%g:", plan.minibatch, plan.micro_batches,
-             static_cast<int>(updates_of(row_.parts, plan.optimizer)), message_weight());
-  std::vector<WorkerPace> paces;
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    std::vector<DeviceName> devices;
-    std::string key = shape;
-    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
-      devices.push_back(stage.devices.front());
-      key += std::to_string(stage.end_layer) + cluster.kind_of(devices.back()).name + ',';
-    }
-    key += worker_key(cluster, devices);
-    const auto [at, is_new] = known_.paces.emplace(std::move(key), WorkerPace{});
-    if (is_new) {
-      const Partition part =
-          evaluate_plan(cluster, row_.request.profile, plan, VirtualWorkerId{static_cast<int>(vw)});
-      for (const PartCost& cost : part.costs) {
-        const double computing = cost.forward_seconds + cost.backward_seconds;
-        at->second.sum += cost.total();
-        at->second.bottleneck = std::max(at->second.bottleneck,
-                                         computing + message_weight() * (cost.total() - computing));
-      }
-    }
-    paces.push_back(at->second);
-  }
-  return paces;
 }
 
 long long staleness_of(const Plan& plan) {

@@ -53,6 +53,9 @@ struct CutCache {
   std::unordered_map<std::string, WorkerPace> paces;
 };
 
+// Devices of a pool in which what cannot be cut quickly is not worth more: others can.
+constexpr std::size_t kFewInSpace = 128;
+
 // Whether virtual workers are cut again where the cut for the least memory does not fit.
 enum class Recut { never, where_needed };
 

@@ -42,6 +42,16 @@ TEST(Lateness, ByHand) {
   EXPECT_EQ(unseen_samples(plan), (1 + 1 + 64 / 8) * 32);
 }
 
+TEST(Lateness, NoPlanHasASmallerFactorThanTheLeast) {
+  for (const char* system : {"hetpipe", "dapple", "pipedream", "gpipe"}) {
+    for (const int workers : {1, 3}) {
+      const double least = least_samples_factor(static_cast<std::size_t>(workers), 32, 64);
+      EXPECT_EQ(samples_factor(plan_of(system, workers, 1), 64), least) << system;
+      EXPECT_GE(samples_factor(plan_of(system, workers, 5), 64), least) << system;
+    }
+  }
+}
+
 // The mean over a wave of what the rules of waves say (docs/wsp.md): minibatch p of one virtual
 // worker rests on the label that the gate before it granted, and misses what the others, which keep
 // pace, have computed by then, and the one beside it.

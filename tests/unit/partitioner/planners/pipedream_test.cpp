@@ -198,6 +198,27 @@ TEST(PipedreamCut, EqualToBruteForceOnSmallGraphs) {
   EXPECT_GT(branching, 300);  // graphs with more states than layers
 }
 
+// A few of a long chain's states, as they were; its whole is one of them.
+TEST(PipedreamCut, LikelyStatesAreSomeOfThem) {
+  std::mt19937 random(12);
+  auto layers = random_graph(random, 100);
+  for (std::size_t l = 1; l < layers.size(); ++l) layers[l].inputs = {static_cast<int>(l) - 1};
+  const PipedreamStates all = prefix_states(layers);
+  EXPECT_EQ(likely_states(all, all.size()).size(), all.size());
+  const PipedreamStates few = likely_states(all, 10);
+  EXPECT_GE(few.size(), 8);
+  EXPECT_LE(few.size(), 12);
+  EXPECT_EQ(few.seconds.back(), all.seconds.back());
+  for (std::size_t i = 0; i < few.layers.size(); ++i) {
+    const std::size_t state = few.layers[i].size() - 1;
+    EXPECT_EQ(few.layers[i], all.layers[state]);
+    EXPECT_EQ(few.seconds[i], all.seconds[state]);
+    EXPECT_EQ(few.parameter_bytes[i], all.parameter_bytes[state]);
+    EXPECT_EQ(few.output_bytes[i], all.output_bytes[state]);
+    EXPECT_EQ(few.before[i].size(), i);
+  }
+}
+
 TEST(PipedreamCut, MemoryAndMostReplicasAreHeld) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
