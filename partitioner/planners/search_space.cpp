@@ -248,7 +248,11 @@ bool SearchSpace::share(Plan& plan) const {
       if (stage.devices.size() > samples) return false;
     }
   }
-  share_by_speed(row_.request, plan);
+  try {
+    share_by_speed(row_.request, plan);
+  } catch (const UserError&) {
+    return false;  // no device holds so many samples at once
+  }
   return true;
 }
 

@@ -88,7 +88,7 @@ class SearchSpace {
   Knobs knobs_of(const Plan& plan) const;
   Plan with_knobs(Plan plan, const Knobs& knobs) const;
   // Splits micro-batches over the replicas of each stage by their speed; false where one of them
-  // would have no sample.
+  // would have no sample, or no device could hold as many as there are.
   bool share(Plan& plan) const;
 
   // The devices of each virtual worker, cut by the partitioner; nothing where it finds no fit.

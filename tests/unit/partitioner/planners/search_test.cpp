@@ -15,6 +15,8 @@
 #include "partitioner/cost/memory.h"
 #include "partitioner/planners/explain.h"
 #include "partitioner/planners/search_bound.h"
+#include "partitioner/planners/search_score.h"
+#include "partitioner/planners/search_space.h"
 #include "partitioner/profile/estimate.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -446,6 +448,34 @@ TEST(Search, FollowsItsOwnAdvice) {
   for (const LeftOut& left : result.left_out) {
     EXPECT_LT(left.change.value_or(0), 0.0102) << to_string(left.device);
   }
+}
+
+// A step to fewer and larger micro-batches that no device could hold is a plan that does not run,
+// not the end of the search.
+TEST(Search, SharesOfMicroBatchesThatNoDeviceHolds) {
+  PlanRequest request;
+  request.system = "dapple";
+  request.cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
+  request.profile = test::chain_of(2, {"a"}, [](const auto&) { return 1e-3; });
+  request.profile.measurements[0].output_bytes.assign(2, 1'000'000'000'000);  // of 32 samples
+  CutCache cuts;
+  const std::vector<Packing> packings;
+  SearchSpace space(search_rows(request).front(), 256, cuts, packings);
+  Plan plan = blank_plan(request);
+  plan.minibatch = 256;
+  plan.micro_batches = 8;
+  plan.virtual_workers.resize(1);
+  PlanStage stage;
+  stage.end_layer = 2;
+  stage.devices = request.cluster.devices();
+  plan.virtual_workers[0].stages = {stage};
+  ASSERT_TRUE(space.share(plan));
+  Knobs whole = space.knobs_of(plan);
+  whole.micro_batches = 1;
+  const Plan larger = space.with_knobs(plan, whole);
+  PlanScores scores(request.cluster, request.profile);
+  EXPECT_EQ(scores.throughput(larger), std::nullopt);
+  EXPECT_NE(scores.why_not(), "");
 }
 
 }  // namespace search_test
