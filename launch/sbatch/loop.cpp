@@ -60,6 +60,10 @@ await() {
 )SH";
 
 constexpr const char* kRequeue = R"SH(
+# newer CHECKPOINT THAN: the last attempt, or those of this start, made progress. Not so where another job trains in this
+# directory: then the newer checkpoints are its own.
+newer() { [[ $1 > $2 ]] && ! grep -q 'is in use by another run' "$own/said"; }
+
 # requeue WHY: resumes later, on the nodes that the job gets then. The third time in a row without a newer checkpoint ends it.
 requeue() {
   local job='' count=0 last='' now
@@ -69,10 +73,10 @@ requeue() {
     count=0
     last=$at_start
   fi
-  if [[ $now > $last ]]; then count=0; else count=$((count + 1)); fi
+  if newer "$now" "$last"; then count=0; else count=$((count + 1)); fi
   echo "$1"
   if [ "$count" -ge 3 ]; then
-    echo "This is start $count in a row without a checkpoint newer than ${now:-the start}: the job ends. Submit it again once the cause is mended."
+    echo "This is start $count in a row that wrote no newer checkpoint (the newest: ${now:-none}): the job ends. Submit it again once the cause is mended."
     rm -f "$run/requeues"
     exit 3
   fi
@@ -93,6 +97,9 @@ refusal() {
   ! grep -qiE 'launch failed|node|communicat|connect|timed? ?out|respond|busy|socket|expired|signal|killed' "$own/said" || return
   tr -d 0-9 < "$own/said" | sort
 }
+# srun returns 143 or 137 where it has ended ranks that left later than the first. This is the first one's code, if it has a
+# meaning of its own here.
+first_code() { sed -n 's/^srun: error: .*: Exited with exit code \([0-9]*\)$/\1/p' "$own/said" | head -n 1 | grep -xE '2|4|75'; }
 # What another attempt cannot change.
 launcher_refuses() {
   [ "$code" -eq 126 ] || [ "$code" -eq 127 ] || grep -qE "$refused" "$own/said"
@@ -109,6 +116,7 @@ echo "job ${SLURM_JOB_ID}, start $((${SLURM_RESTART_COUNT:-0} + 1)), on ${SLURM_
 at_start=$(newest)
 attempt=0
 fruitless=0
+worked=  # an attempt of this start has written checkpoints
 refusal_before=
 while :; do
   attempt=$((attempt + 1))
@@ -122,6 +130,9 @@ while :; do
   code=$?
   training=
   now=$(newest)
+  case $code in
+    137 | 143) reason=$(first_code) && code=$reason ;;
+  esac
 
   case $code in
     0)  # done; or ranks that srun could not start, when it returns 0 too: another attempt finds out what is left to do
@@ -149,7 +160,7 @@ while :; do
     code=2
   fi
   if [ "$code" -eq 2 ]; then  # a mistake; but after a start or an attempt that worked, something about these nodes
-    [ -n "$before" ] && { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || { [ $attempt -gt 1 ] && [[ $before > $at_start ]]; }; } || exit 2
+    [ -n "$before" ] && { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || [ -n "$worked" ]; } || exit 2
     requeue "exit code 2 on ${SLURM_JOB_NODELIST}, after a start that worked"
   fi
   [ "$code" -ne 75 ] || requeue "stopped on request"
@@ -165,7 +176,7 @@ while :; do
     exit 3
   fi
   refusal_before=$refusal_now
-  if [[ $now > $before ]]; then fruitless=0; else fruitless=$((fruitless + 1)); fi
+  if newer "$now" "$before"; then fruitless=0 worked=yes; else fruitless=$((fruitless + 1)); fi
   if [ "$fruitless" -ge "$attempts" ]; then
     echo "$attempts attempts in a row made no progress (last exit code $code)"
     exit "$code"

@@ -85,7 +85,7 @@ write second -- "${short[@]}" --epochs 200 --output live
 sed 's/--mpi=pmix/--mpi=nonsense/' second.sh > refused.sh
 for name in second refused; do
   job=$(sbatch --parsable --output "$name.said" "$name.sh")
-  within 60 "end of job $job" job_ended "$job"
+  within 60 "end of job $job" job_ended "$job" || { scontrol show job "$job"; cat "$name.said"; exit 1; }
   scontrol show job "$job" | grep -q 'Restarts=0 .*ExitCode=2:0' || { scontrol show job "$job"; cat "$name.said"; exit 1; }
   ! grep -q 'another attempt' "$name.said" || { echo "$name: tried again"; cat "$name.said"; exit 1; }
 done

@@ -175,7 +175,7 @@ three_requeues_without_progress() {
   start 5
   expect "exit code" $? 3
   expect "what happened at last" "$(tail -n 1 "$CASE/events")" srun
-  said '^This is start 3 in a row without a checkpoint newer than .*checkpoint-00000002.h5 .*: the job ends'
+  said '^This is start 3 in a row that wrote no newer checkpoint \(the newest: .*checkpoint-00000002.h5 .*\): the job ends'
 }
 waves_longer_than_the_notice() {
   new waves_longer_than_the_notice with
@@ -238,6 +238,44 @@ second_job_on_a_live_run() {
   expect "exit code" $? 2
   expect "what happened" "$(events)" srun
   expect "hosts of the first job" "$(cat "$CASE/run/hosts")" 'of the first job'
+}
+ranks_killed_after_the_first_left() { # as srun of Slurm 22.05 says it, which returns the highest code
+  new ranks_killed_after_the_first_left with
+  cat > "$CASE/training" << 'DO'
+cat >&2 << 'SAID'
+--output run: is in use by another run (process 5 on n1). Wait for it to end, or give another --output.
+srun: error: n1: task 0: Exited with exit code 2
+srun: launch/slurm: _step_signal: Terminating StepId=17.0
+srun: error: n2: tasks 2-3: Killed
+SAID
+exit 137
+DO
+  start 0
+  expect "exit code" $? 2
+  expect "what happened" "$(events)" srun
+}
+first_rank_killed() {
+  new first_rank_killed with
+  echo 'echo "srun: error: n1: task 0: Killed
+srun: error: n2: tasks 2-3: Exited with exit code 3" >&2; exit 137' > "$CASE/training"
+  start 0
+  expect "exit code" $? 137
+  expect "what happened" "$(events)" "srun srun srun"
+  said '3 attempts in a row made no progress \(last exit code 137\)'
+}
+requeued_while_another_job_trains() { # whose checkpoints are no progress of this one
+  new requeued_while_another_job_trains with
+  cat > "$CASE/training" << 'DO'
+checkpoint "$(date +%s)"
+echo "--output run: is in use by another run (process 5 on n1). Wait for it to end, or give another --output." >&2
+sleep 1
+exit 2
+DO
+  start 1
+  start 2
+  start 3
+  expect "exit code" $? 3
+  expect "what happened" "$(events)" "srun requeue srun requeue srun"
 }
 mistake_after_a_start_that_worked() { # nodes without the data, say
   new mistake_after_a_start_that_worked with
