@@ -82,10 +82,13 @@ def on_gpu(build):
 
 
 def without_dropout(model: nn.Module) -> nn.Module:
+    """Nothing is left to chance: neither dropout nor stochastic depth."""
     for part in model.modules():
         if isinstance(part, (nn.Dropout, nn.Dropout2d)):
             part.p = 0.0
-        for name in ("attention_dropout", "dropout"):
+        if type(part).__name__ == "StochasticDepth":  # torchvision's
+            part.p = 0.0
+        for name in ("attention_dropout", "dropout", "drop_prob"):
             if isinstance(getattr(part, name, None), float):
                 setattr(part, name, 0.0)
     return model.train()

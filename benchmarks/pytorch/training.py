@@ -78,6 +78,7 @@ class Data:
         examples = list(args) + list(kwargs.values())
         self.keys = list(kwargs)
         self.parts: dict[str, list[torch.Tensor]] = {}
+        model.eval()  # so that the pass leaves the running statistics of batch norm alone
         with torch.no_grad():
             shape = step.first_output(model(*args, **kwargs)).shape
         classes = shape[-1] if len(shape) == 3 else shape[1]
@@ -139,6 +140,12 @@ def gap(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a.double() - b.double()).norm() / b.double().norm().clamp_min(1e-30)) if a.numel() else 0.0
 
 
+def trained_names(model) -> list[str]:
+    """Parameters and buffers in floating point, but those of modules that the loss does not depend on (Inception's auxiliary head)."""
+    untrained = {n.rpartition(".")[0] for n, p in model.named_parameters() if p.grad is None}
+    return [n for n, t in model.state_dict().items() if t.is_floating_point() and n.rpartition(".")[0] not in untrained]
+
+
 def all_of(state: dict[str, torch.Tensor], names: list[str]) -> torch.Tensor:
     return torch.cat([state[n].double().flatten() for n in names])
 
@@ -165,7 +172,7 @@ def compare(name: str, options: argparse.Namespace, folder: str) -> str:
     in_double = train_here(exact, data, options.steps, options.batch, options.rate, True)
     torch.set_default_dtype(torch.float32)
     single, double = model.state_dict(), exact.state_dict()
-    names = [k for k, v in single.items() if v.is_floating_point()]
+    names = trained_names(model)
     weights = [all_of(state, names) for state in (trained, single, double)]
     apart = [f"{gap(weights[a], weights[b]):.1e}" for a, b in ((0, 1), (0, 2), (1, 2))]
     trainings = [losses, own, in_double]

@@ -116,11 +116,13 @@ std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& com
     for (std::size_t i = 0; i < served.size(); ++i) {
       auto& [by, with] = served[i];
       by.in_flight = with.in_flight = knobs.in_flight;
-      choices.push_back({with, request.worth(by, throughput_at(space, paces, sync[i], by))});
+      choices.push_back(
+          {with, request.worth(by, throughput_at(space, paces, sync[i], by)), sync[i]});
     }
   }
-  std::stable_sort(choices.begin(), choices.end(),
-                   [](const auto& a, const auto& b) { return a.worth > b.worth; });
+  std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.worth, -a.sync) > std::pair(b.worth, -b.sync);
+  });
   return choices;
 }
 

@@ -18,8 +18,10 @@ double estimated_throughput(SearchSpace& space, const Plan& plan);
 struct DepthChoice {
   Knobs knobs;
   double worth = 0;
+  double sync = 0;  // seconds of a synchronisation
 };
-// Best first; whether each fits is not asked. Empty where the virtual workers cannot be cut.
+// Best first, of equal ones those that send less; whether each fits is not asked. Empty where the
+// virtual workers cannot be cut.
 std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& composition);
 
 // The plan of the first of these that fits; nothing where none of the first few does.
