@@ -64,10 +64,11 @@ std::int64_t usual_budget(int devices) {
 using RowNames = std::set<std::pair<std::string, std::string>>;
 
 // A search that is made again in a part of the pool: of the rows that came near the best in the
-// whole one, without HetPipe's policies, and no longer than it may win.
+// whole one, and no longer than it may win.
 struct Again {
   RowNames rows;
-  double to_beat = 0;  // worth
+  double to_beat = 0;     // worth
+  bool policies = false;  // HetPipe's, too
 };
 
 class Search {
@@ -226,7 +227,7 @@ class Search {
 
   // Quick planners before the search's own work; what takes longer after it, when planners can give
   // up on what is worth less. HetPipe's policies last: in large pools many cannot reach what the
-  // other planners did. Of systems with one planner and the same order of work only the first is
+  // other planners did. Of systems that differ in nothing that a planner knows only the first is
   // asked; the others take its plans over.
   void seed_all(bool quick) {
     std::vector<System> seen;
@@ -236,7 +237,7 @@ class Search {
     for (const SearchRow& row : rows_) {
       const bool known = std::any_of(seen.begin(), seen.end(), [&](const System& other) {
         return other.planner == row.parts.planner && other.schedule == row.parts.schedule &&
-               other.sync == row.parts.sync;
+               other.weights == row.parts.weights && other.sync == row.parts.sync;
       });
       seen.push_back(row.parts);
       if (!known && !is_hetpipe(row)) seed(row, quick);
@@ -251,13 +252,15 @@ class Search {
   // The plans of the others, as they are.
   void seed(const SearchRow& row, bool quick) {
     for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
-      if (seed.quick != quick || (again_ && !seed.policy.empty())) continue;
+      if (seed.quick != quick || (again_ && !again_->policies && !seed.policy.empty())) {
+        continue;
+      }
       if (devices_ > kLargePool && !seed.policy.empty()) {
         seed_policy(row, seed.policy, seed.bound);
         continue;
       }
       try {
-        const Plan plan = seed.plan(kWorthImproving * std::max(found_.best(), to_beat()));
+        const Plan plan = seed.plan(std::max(kWorthImproving * found_.best(), kMayWin * to_beat()));
         enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == row.minibatch;
@@ -417,8 +420,9 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
   const auto devices = request.cluster.devices().size();
   if (!result.exact && devices > 1 && devices <= kSmallPool) {
     const RowNames rows = whole.rows_near(kNearBest);
-    leave_out_what_costs(request, result, [&](const PlanRequest& less) {
-      return Search(less, options, {}, cuts, Again{rows, result.worth}).run();
+    // Policies use every device: they give something new where an idle one is gone.
+    leave_out_what_costs(request, result, [&](const PlanRequest& less, bool idle) {
+      return Search(less, options, {}, cuts, Again{rows, result.worth, idle}).run();
     });
   }
   return result;

@@ -32,14 +32,18 @@ std::vector<DeviceName> one_of_each(const Cluster& cluster) {
   return devices;
 }
 
-Plan renamed(Plan plan, const std::vector<DeviceName>& removed) {
+// What a device that is left is called in the whole pool.
+DeviceName renamed(DeviceName device, const std::vector<DeviceName>& removed) {
   for (auto gone = removed.rbegin(); gone != removed.rend(); ++gone) {
-    for (PlanVirtualWorker& worker : plan.virtual_workers) {
-      for (PlanStage& stage : worker.stages) {
-        for (DeviceName& device : stage.devices) {
-          if (device.node == gone->node && device.index >= gone->index) ++device.index;
-        }
-      }
+    if (device.node == gone->node && device.index >= gone->index) ++device.index;
+  }
+  return device;
+}
+
+Plan renamed(Plan plan, const std::vector<DeviceName>& removed) {
+  for (PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (PlanStage& stage : worker.stages) {
+      for (DeviceName& device : stage.devices) device = renamed(device, removed);
     }
   }
   return plan;
@@ -54,18 +58,21 @@ Cluster without_device(const Cluster& cluster, const DeviceName& device) {
   return less;
 }
 
-void leave_out_what_costs(const PlanRequest& request, SearchResult& result,
-                          const std::function<SearchResult(const PlanRequest& less)>& search) {
+void leave_out_what_costs(
+    const PlanRequest& request, SearchResult& result,
+    const std::function<SearchResult(const PlanRequest& less, bool idle)>& search) {
   Pool pool{request.cluster, {}};
   const double with_all = result.worth;
   PlanRequest less = request;
   for (bool better = true; better && pool.cluster.devices().size() > 1;) {
     better = false;
     Pool best = pool;
+    const std::set<DeviceName> used = devices_of(result.plan);
     for (const DeviceName& device : one_of_each(pool.cluster)) {
       less.cluster = without_device(pool.cluster, device);
       try {
-        const SearchResult found = search(less);
+        const bool idle = !used.contains(renamed(device, pool.removed));
+        const SearchResult found = search(less, idle);
         result.simulations += found.simulations;
         result.actions += found.actions;
         if (found.worth <= result.worth * kPays) continue;

@@ -13,7 +13,8 @@ Cluster without_device(const Cluster& cluster, const DeviceName& device);
 // Searches the pool without one device of each kind and node, and where a plan is worth more there,
 // takes it over and goes on from it: what a plan does without, it is not slowed down by. The
 // result's plan, worth, work and devices left out change.
-void leave_out_what_costs(const PlanRequest& request, SearchResult& result,
-                          const std::function<SearchResult(const PlanRequest& less)>& search);
+void leave_out_what_costs(
+    const PlanRequest& request, SearchResult& result,
+    const std::function<SearchResult(const PlanRequest& less, bool idle)>& search);
 
 }  // namespace hetpipe

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "base/index.h"
@@ -17,23 +18,51 @@ namespace {
 constexpr std::size_t kTriedDepths = 6;
 constexpr int kEachDepth = 16;  // of minibatches in flight; beyond, fewer of them
 
+// Of a pass through all stages, what stages wait while a pipeline fills and drains: where the
+// gradients of weights are left for last (ZB-H1), they fill two thirds of it.
+constexpr double kBubbleOfSplit = 1.0 / 3;
+
 double seconds_at(const SearchSpace& space, const WorkerPace& pace, int depth) {
   if (space.chooses_in_flight()) return std::max(pace.bottleneck, pace.sum / depth);
-  return (pace.sum + (depth - 1) * pace.bottleneck) / depth;
+  const ScheduleTraits& schedule = traits(space.row().parts.schedule);
+  double bubble = pace.sum - pace.bottleneck;
+  if (schedule.backward == BackwardForm::split) bubble *= kBubbleOfSplit;
+  return pace.bottleneck + bubble / depth;
+}
+
+// Every layer's gradients go around the ring of its virtual workers, which leaves each of their
+// nodes once, or stays inside the only one.
+double all_reduce_seconds(const Cluster& cluster, const Plan& plan,
+                          const std::vector<std::int64_t>& bytes) {
+  const auto workers = static_cast<double>(plan.virtual_workers.size());
+  const double rounds = 2 * (workers - 1) / workers;
+  std::vector<std::set<std::string_view>> nodes_of(bytes.size());
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (const PlanStage& stage : worker.stages) {
+      for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+        at(nodes_of, l).insert(stage.devices.front().node);
+      }
+    }
+  }
+  std::map<std::string_view, double> seconds;  // by node
+  for (std::size_t l = 0; l < bytes.size(); ++l) {
+    const Link& link = nodes_of[l].size() > 1 ? cluster.inter_node : cluster.intra_node;
+    for (const std::string_view node : nodes_of[l]) {
+      seconds[node] += rounds * static_cast<double>(bytes[l]) / std::max(link.bandwidth, 1e-300);
+    }
+  }
+  double most = 0;
+  for (const auto& [node, sum] : seconds) most = std::max(most, sum);
+  return most;
 }
 
 // Seconds that a synchronisation takes: the parameters of every virtual worker to the servers
-// through the nodes' interfaces, or around a ring.
+// through the nodes' interfaces, or around rings.
 double sync_seconds(const SearchSpace& space, const Plan& plan) {
   const PlanRequest& request = space.row().request;
   const std::vector<std::int64_t> bytes = own_parameter_bytes(request.profile);
+  if (!plan.server) return all_reduce_seconds(request.cluster, plan, bytes);
   const double bandwidth = std::max(request.cluster.inter_node.bandwidth, 1e-300);
-  if (!plan.server) {
-    double all = 0;
-    for (const std::int64_t of_layer : bytes) all += static_cast<double>(of_layer);
-    const auto workers = static_cast<double>(plan.virtual_workers.size());
-    return 2 * (workers - 1) / workers * all / bandwidth;
-  }
   const std::vector<int> shard_of = shard_of_layers(plan, bytes);
   std::map<std::string_view, double> out, in;  // by node
   for (const PlanVirtualWorker& worker : plan.virtual_workers) {
