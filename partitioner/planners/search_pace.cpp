@@ -27,6 +27,7 @@ double seconds_at(const SearchSpace& space, const WorkerPace& pace, int depth) {
   const ScheduleTraits& schedule = traits(space.row().parts.schedule);
   double bubble = pace.sum - pace.bottleneck;
   if (schedule.backward == BackwardForm::split) bubble *= kBubbleOfSplit;
+  if (schedule.overlaps_micro_batches()) bubble = 0;
   return pace.bottleneck + bubble / depth;
 }
 

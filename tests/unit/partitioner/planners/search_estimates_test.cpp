@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the search ranks by before it simulates, against what simulate() says.
+#include <gtest/gtest.h>
+
+#include "../cases.h"
+#include "partitioner/planners/search_pace.h"
+#include "partitioner/planners/search_space.h"
+#include "partitioner/simulator/simulate.h"
+
+namespace hetpipe {
+namespace {
+
+// Two nodes of two devices, and four layers whose gradients are large and whose activations are
+// small.
+PlanRequest two_nodes(const std::string& system) {
+  PlanRequest request;
+  request.cluster = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1'000'000'000);
+  request.cluster.intra_node = {10e9, 1e-6, false};
+  request.cluster.inter_node = {1e8, 1e-6, false};
+  request.profile = test::chain_of(4, {"a"}, [](const std::string&) { return 10e-3; });
+  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 4'000'000;
+  for (Measurement& m : request.profile.measurements) {
+    for (auto& bytes : m.output_bytes) bytes = 1000;
+  }
+  request.minibatch = 32;
+  request.system = system;
+  request.objective = PlanObjective::throughput;
+  return request;
+}
+
+struct Estimated {
+  double estimate = 0;   // samples/s
+  double simulated = 0;  // samples/s
+};
+
+Estimated estimated(const PlanRequest& request, const Allocation& composition, int micro_batches) {
+  CutCache cuts;
+  const std::vector<Packing> none;
+  SearchSpace space(search_rows(request).front(), *request.minibatch, cuts, none);
+  Knobs knobs = space.first_knobs(static_cast<int>(composition.front().size()));
+  knobs.micro_batches = micro_batches;
+  const auto plan = space.plan(composition, knobs);
+  if (!plan) return {};
+  return {estimated_throughput(space, *plan),
+          simulate(*plan, request.cluster, request.profile).throughput};
+}
+
+const Allocation kNodeEach{{{"n0", 0}, {"n0", 1}}, {{"n1", 0}, {"n1", 1}}};
+const Allocation kStageEach{{{"n0", 0}, {"n1", 0}}, {{"n0", 1}, {"n1", 1}}};
+
+// Equal stages of two virtual workers on one node: their sums do not leave it.
+TEST(SearchEstimates, AllReducesThatStayInANode) {
+  const PlanRequest request = two_nodes("gpipe");
+  const Estimated crossing = estimated(request, kNodeEach, 4);
+  const Estimated inside = estimated(request, kStageEach, 4);
+  ASSERT_GT(crossing.simulated, 0);
+  EXPECT_GT(inside.simulated, 1.5 * crossing.simulated);
+  EXPECT_NEAR(inside.estimate / inside.simulated, 1, 0.05);
+  EXPECT_NEAR(crossing.estimate / crossing.simulated, 1, 0.25);
+}
+
+// What ZB-H1 gains by filling bubbles is seen before it is simulated.
+TEST(SearchEstimates, BubblesOfZeroBubble) {
+  for (const int micro_batches : {4, 8, 16}) {
+    const Estimated split = estimated(two_nodes("zero-bubble"), kStageEach, micro_batches);
+    const Estimated whole = estimated(two_nodes("pipedream-flush"), kStageEach, micro_batches);
+    ASSERT_GT(whole.simulated, 0);
+    EXPECT_GT(split.simulated, 1.01 * whole.simulated) << micro_batches;
+    EXPECT_NEAR(split.estimate / split.simulated, 1, 0.05) << micro_batches;
+    EXPECT_NEAR(whole.estimate / whole.simulated, 1, 0.05) << micro_batches;
+  }
+}
+
+// Where computing takes longer than a wave's push and pull, estimates of all servers are equal;
+// pushes at the same moment are not.
+TEST(SearchEstimates, OfEqualServersThoseThatSendLess) {
+  PlanRequest request = two_nodes("hetpipe");
+  request.cluster = test::cluster_of({{"a"}, {"a"}, {"a"}}, 1'000'000'000);
+  request.cluster.intra_node = {10e9, 1e-6, false};
+  request.cluster.inter_node = {1e9, 1e-6, false};
+  request.search.placements = {"default"};
+  CutCache cuts;
+  const std::vector<Packing> none;
+  SearchSpace space(search_rows(request).front(), *request.minibatch, cuts, none);
+  const auto choices = depth_choices(space, {{{"n0", 0}}, {{"n1", 0}}, {{"n2", 0}}});
+  ASSERT_GT(choices.size(), 1U);
+  EXPECT_TRUE(choices.front().knobs.all_nodes);
+  EXPECT_DOUBLE_EQ(choices.front().worth, choices[1].worth);
+}
+
+}  // namespace
+}  // namespace hetpipe
