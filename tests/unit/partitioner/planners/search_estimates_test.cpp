@@ -71,6 +71,15 @@ TEST(SearchEstimates, BubblesOfZeroBubble) {
   }
 }
 
+// Micro-batches of the next minibatch fill the pipeline while the last ones leave it.
+TEST(SearchEstimates, NoBubbleWithoutAFlush) {
+  for (const int micro_batches : {2, 8}) {
+    const Estimated of = estimated(two_nodes("xpipe"), kStageEach, micro_batches);
+    ASSERT_GT(of.simulated, 0);
+    EXPECT_NEAR(of.estimate / of.simulated, 1, 0.05) << micro_batches;
+  }
+}
+
 // Where computing takes longer than a wave's push and pull, estimates of all servers are equal;
 // pushes at the same moment are not.
 TEST(SearchEstimates, OfEqualServersThoseThatSendLess) {
