@@ -85,7 +85,8 @@ class Advice {
       other.search = {};
       other.policy.reset();
       ask(best, system.name + ", its planner", [&] { return make_plan(other); });
-      if (system.name == "data-parallel" || system.name == "hetpipe") {
+      const bool in_rounds = system.name == "data-parallel" || system.name == "hetpipe";
+      if (in_rounds && request_.weighs_lateness()) {  // else the search leaves them out
         PlanRequest rounds = other;
         rounds.sync = "outer";
         ask(best, system.name + " in rounds, its planner", [&] { return make_plan(rounds); });

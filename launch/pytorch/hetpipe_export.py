@@ -105,6 +105,7 @@ REASONS = (
         "fft_rfft2", "fft_irfft2", "fft_ifft", "fft_fftn", "fft_ifftn", "stft", "istft")} |
     {name: OWN_LOSS for name in (
         "nll_loss", "nll_loss_nd", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "kl_div", "ctc_loss")} |
+    {"embedding_bag": "only as sums or means over the rows of a matrix of indices, without max_norm and padding_idx"} |
     {name: "three dimensions" for name in (
         "conv3d", "conv_transpose3d", "max_pool3d", "avg_pool3d", "adaptive_avg_pool3d", "upsample_trilinear3d")})
 
@@ -1680,6 +1681,31 @@ def flat_outputs(model: Model, output: Any) -> list[torch.Tensor]:
     return tensors
 
 
+@contextlib.contextmanager
+def bags_as_lookups() -> Iterator[None]:
+    """While exporting, embedding_bag over the rows of a matrix is a look-up, then a sum or mean, which have gradients here."""
+    functional = torch.nn.functional
+    original = functional.embedding_bag
+
+    @functools.wraps(original)
+    def embedding_bag(input: torch.Tensor, weight: torch.Tensor, offsets: torch.Tensor | None = None, max_norm: float | None = None,
+                      norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+                      per_sample_weights: torch.Tensor | None = None, include_last_offset: bool = False,
+                      padding_idx: int | None = None) -> torch.Tensor:
+        if input.dim() != 2 or max_norm is not None or scale_grad_by_freq or padding_idx is not None or mode not in ("sum", "mean"):
+            return original(input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                            include_last_offset, padding_idx)
+        rows = functional.embedding(input, weight)
+        if per_sample_weights is not None:
+            rows = rows * per_sample_weights.unsqueeze(-1)
+        return rows.sum(1) if mode == "sum" else rows.mean(1)
+    functional.embedding_bag = embedding_bag
+    try:
+        yield
+    finally:
+        functional.embedding_bag = original
+
+
 def export_program(model: Model, samples: tuple[int, int], reference: str) -> torch.export.ExportedProgram:
     """torch.export of the model as it trains, with any number of samples. What it returns becomes a list of tensors."""
     module = model.module
@@ -1698,7 +1724,7 @@ def export_program(model: Model, samples: tuple[int, int], reference: str) -> to
         if isinstance(t, torch.Tensor):
             shapes[t] = {0: torch.export.Dim.AUTO}
     try:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), bags_as_lookups():
             logging.disable(logging.CRITICAL)  # what PyTorch says besides the exception
             warnings.simplefilter("ignore")
             program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes.dynamic_shapes(module, args, kwargs), strict=False)
