@@ -227,8 +227,8 @@ class Search {
 
   // Quick planners before the search's own work; what takes longer after it, when planners can give
   // up on what is worth less. HetPipe's policies last: in large pools many cannot reach what the
-  // other planners did. Of systems that differ in nothing that a planner knows only the first is
-  // asked; the others take its plans over.
+  // other planners did. Of systems that differ in nothing that a planner knows (in large pools: but
+  // for the memory of weights) only the first is asked; the others take its plans over.
   void seed_all(bool quick) {
     std::vector<System> seen;
     const auto is_hetpipe = [](const SearchRow& row) {
@@ -237,7 +237,8 @@ class Search {
     for (const SearchRow& row : rows_) {
       const bool known = std::any_of(seen.begin(), seen.end(), [&](const System& other) {
         return other.planner == row.parts.planner && other.schedule == row.parts.schedule &&
-               other.weights == row.parts.weights && other.sync == row.parts.sync;
+               other.sync == row.parts.sync &&
+               (other.weights == row.parts.weights || devices_ > kLargePool);
       });
       seen.push_back(row.parts);
       if (!known && !is_hetpipe(row)) seed(row, quick);

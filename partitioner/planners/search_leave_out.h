@@ -11,8 +11,9 @@ namespace hetpipe {
 Cluster without_device(const Cluster& cluster, const DeviceName& device);
 
 // Searches the pool without one device of each kind and node, and where a plan is worth more there,
-// takes it over and goes on from it: what a plan does without, it is not slowed down by. The
-// result's plan, worth, work and devices left out change.
+// takes it over and goes on from it: what a plan does without, it is not slowed down by. `idle`:
+// the best plan so far does without that device anyway. The result's plan, worth, work and devices
+// left out change.
 void leave_out_what_costs(
     const PlanRequest& request, SearchResult& result,
     const std::function<SearchResult(const PlanRequest& less, bool idle)>& search);

@@ -37,20 +37,27 @@ double all_reduce_seconds(const Cluster& cluster, const Plan& plan,
                           const std::vector<std::int64_t>& bytes) {
   const auto workers = static_cast<double>(plan.virtual_workers.size());
   const double rounds = 2 * (workers - 1) / workers;
-  std::vector<std::set<std::string_view>> nodes_of(bytes.size());
+  std::set<int> cuts;  // of any virtual worker: between two of them layers have the same nodes
   for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    for (const PlanStage& stage : worker.stages) {
-      for (int l = stage.first_layer; l < stage.end_layer; ++l) {
-        at(nodes_of, l).insert(stage.devices.front().node);
-      }
-    }
+    for (const PlanStage& stage : worker.stages) cuts.insert(stage.end_layer);
   }
+  std::vector<std::size_t> stage_of(plan.virtual_workers.size(), 0);
   std::map<std::string_view, double> seconds;  // by node
-  for (std::size_t l = 0; l < bytes.size(); ++l) {
-    const Link& link = nodes_of[l].size() > 1 ? cluster.inter_node : cluster.intra_node;
-    for (const std::string_view node : nodes_of[l]) {
-      seconds[node] += rounds * static_cast<double>(bytes[l]) / std::max(link.bandwidth, 1e-300);
+  int first = 0;
+  for (const int end : cuts) {
+    std::set<std::string_view> nodes;
+    for (std::size_t vw = 0; vw < stage_of.size(); ++vw) {
+      const std::vector<PlanStage>& stages = plan.virtual_workers[vw].stages;
+      if (stages[stage_of[vw]].end_layer <= first) ++stage_of[vw];
+      nodes.insert(stages[stage_of[vw]].devices.front().node);
     }
+    double sum = 0;
+    for (int l = first; l < end; ++l) sum += static_cast<double>(at(bytes, l));
+    const Link& link = nodes.size() > 1 ? cluster.inter_node : cluster.intra_node;
+    for (const std::string_view node : nodes) {
+      seconds[node] += rounds * sum / std::max(link.bandwidth, 1e-300);
+    }
+    first = end;
   }
   double most = 0;
   for (const auto& [node, sum] : seconds) most = std::max(most, sum);
