@@ -3,6 +3,7 @@
 // across any cut, any single system by its own planner or the search, any policy.
 // own_advice [--smallest] CLUSTER.toml PROFILE.toml [...]: pairs; each with both objectives, and
 // with minibatches of 32 and of each planner's own.
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -47,10 +48,19 @@ class Advice {
 
   Best removals() const {
     Best best;
+    // Nodes of equal devices are alike, unless links name some of them.
+    const auto& rules = request_.cluster.between;
+    const bool named = std::any_of(rules.begin(), rules.end(),
+                                   [](const LinkBetween& rule) { return !rule.nodes.empty(); });
     std::set<std::pair<std::string, std::string>> seen;
     for (const DeviceName& device : request_.cluster.devices()) {
       const std::string& kind = request_.cluster.kind_of(device).name;
-      if (!seen.emplace(device.node, kind).second) continue;
+      std::string node;
+      for (const Node& other : request_.cluster.nodes) {
+        if (other.name != device.node) continue;
+        for (const int of : other.kinds) node += std::to_string(of) + ' ';
+      }
+      if (!seen.emplace(named ? device.node : node, kind).second) continue;
       PlanRequest less = request_;
       less.cluster = without_device(request_.cluster, device);
       if (less.cluster.devices().empty()) continue;

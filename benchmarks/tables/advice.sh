@@ -18,7 +18,7 @@ titan-2080-3090 fashion-quickstart hetpipe-paper-scaled local-four-generations l
   done
   echo "The search over all systems (\`--policy search\`) on pools of \`cluster-configs\`: ResNet-50 and GPT-2 (124 M) by flops and bytes, on emulated"
   echo "pools LeNet as measured on one machine. Worth: samples/s, by time to accuracy over the samples that an accuracy takes. The best that the"
-  echo "search finds in the pool without one device (of each kind on each node), that a layer moved across a cut gives, and that any system finds alone:"
+  echo "search finds in the pool without one device (of each kind on each kind of node), that a layer moved across a cut gives, and that any system finds alone:"
   echo "by the search, by its own planner, by a policy. Where minibatches are the planners' own, those of another planner may be larger."
   echo
   "$build/bin/bench_own_advice" $smallest "${pairs[@]}"
