@@ -84,30 +84,19 @@ class Advice {
 
   Best planners() const {
     Best best;
-    for (const System& system : systems()) {
-      const bool comparable = !traits(system.weights).mixes_versions && traits(system.sync).bounded;
-      if (!comparable) continue;
-      PlanRequest other = request_;
+    for (const SearchRow& row : search_rows(request_)) {
+      PlanRequest other = row.request;
       other.search.systems = SystemChoice::requested;
-      other.system = system.name;
       other.policy = "search";
-      ask(best, system.name + ", searched", [&] { return make_plan(other); });
+      const std::string name = other.system + (other.sync.empty() ? "" : ", " + other.sync);
+      ask(best, name + ", searched", [&] { return make_plan(other); });
       other.search = {};
       other.policy.reset();
-      ask(best, system.name + ", its planner", [&] { return make_plan(other); });
-      const bool in_rounds = system.name == "data-parallel" || system.name == "hetpipe";
-      if (in_rounds && request_.weighs_lateness()) {  // else the search leaves them out
-        PlanRequest rounds = other;
-        rounds.sync = "outer";
-        ask(best, system.name + " in rounds, its planner", [&] { return make_plan(rounds); });
-        rounds.policy = "search";
-        rounds.search = {SystemChoice::requested, {0, 1, 4}, {"default", "local"}};
-        ask(best, system.name + " in rounds, searched", [&] { return make_plan(rounds); });
-      }
-      if (system.planner != PlannerRule::hetpipe) continue;
-      for (const char* policy : {"np", "ed", "hd"}) {
+      ask(best, name + ", its planner", [&] { return make_plan(other); });
+      if (row.parts.planner != PlannerRule::hetpipe) continue;
+      for (const std::string& policy : allocation_policies()) {
         other.policy = policy;
-        ask(best, system.name + ", " + policy, [&] { return make_plan(other); });
+        ask(best, name + ", " + policy, [&] { return make_plan(other); });
       }
     }
     return best;

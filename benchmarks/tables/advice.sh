@@ -9,7 +9,7 @@ titan-2080-3090 fashion-quickstart hetpipe-paper-scaled local-four-generations l
   "$build/bin/hetpipe" profile --model resnet-50 --sample 224x224x3 --classes 1000 --estimate --output "$work/resnet-50.toml" > "$work/profile.log"
   "$build/bin/hetpipe" profile --model gpt2 --sample 1024 --classes 50257 --estimate --output "$work/gpt2.toml" >> "$work/profile.log"
   for pool in "${pools[@]}"; do
-    if grep -q '^emulate' "cluster-configs/$pool.toml" || grep -q 'slowdown' "cluster-configs/$pool.toml"; then
+    if grep -q '^emulate' "cluster-configs/$pool.toml"; then
       pairs+=("cluster-configs/$pool.toml" tests/profiles/lenet.toml)
     else
       pairs+=("cluster-configs/$pool.toml" "$work/resnet-50.toml")

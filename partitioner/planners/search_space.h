@@ -97,7 +97,9 @@ class SearchSpace {
                            Recut recut = Recut::where_needed,
                            std::optional<double> message_weight = std::nullopt);
   // Between flushes most messages travel while the stages compute.
-  double message_weight() const { return traits(row_.parts.schedule).has_flush ? 1 : kHiddenMessages; }
+  double message_weight() const {
+    return traits(row_.parts.schedule).has_flush ? 1 : kHiddenMessages;
+  }
   // Of each virtual worker of a plan without replicas.
   std::vector<WorkerPace> paces(const Plan& plan);
   // What HetPipe's partitioner makes of one virtual worker; nothing as above.
