@@ -33,9 +33,10 @@ class MemoryAccount {
 
   std::size_t used() const { return used_; }
   std::size_t used(MemoryKind kind) const { return by_kind_[static_cast<std::size_t>(kind)]; }
-  std::size_t peak() const { return peak_; }
+  std::size_t peak() const { return peak_; }  // since the last restart_peak()
   std::size_t peak(MemoryKind kind) const { return peaks_[static_cast<std::size_t>(kind)]; }
-  std::string ledger() const;  // one line per kind in use
+  void restart_peak() { peak_ = used_; }  // of all kinds together
+  std::string ledger() const;             // one line per kind in use
 
  private:
   std::array<std::size_t, kMemoryKinds> by_kind_{};

@@ -16,19 +16,22 @@ namespace hetpipe {
 // where one action computes a whole minibatch, per minibatch. Of each GPU where a device is a group
 // of GPUs: profiles give parameters and stashes per GPU, outputs whole.
 struct StageFootprint {
-  std::int64_t parameters = 0;          // own ones: tied weights where their owner is
-  std::int64_t stash = 0;               // kept from forward to backward
-  std::int64_t received = 0;            // activations from earlier stages
-  std::int64_t sent = 0;                // activations to later stages; once per receiving stage
-  std::int64_t working = 0;             // working_bytes() of one layer, the most
-  std::int64_t samples = 0;             // what its layers read of the samples themselves
-  std::int64_t largest_parameters = 0;  // of one layer
-  std::int64_t received_once = 0;       // of what is received, for one micro-batch
-  std::int64_t stash_once = 0;          // of the stash, for one micro-batch
-  std::int64_t waiting = 0;      // gradients of one micro-batch that its W reads, but what later
-                                 // stages sent
-  std::int64_t freed_early = 0;  // of stash_once, by B: what layers without parameters stashed
-                                 // beside their outputs
+  std::int64_t parameters = 0;     // own ones: tied weights where their owner is
+  std::int64_t stash = 0;          // kept from forward to backward
+  std::int64_t received = 0;       // activations from earlier stages
+  std::int64_t sent = 0;           // activations to later stages; once per receiving stage
+  std::int64_t working = 0;        // GradientBytes::anywhere of one layer of which no more
+                                   // is known, or the last one, the most
+  std::int64_t samples = 0;        // what its layers read of the samples themselves
+  std::int64_t adding = 0;         // what a layer's backward works on and the gradient of its
+                                   // parameters, to be added to another's, beyond what those
+                                   // of later layers have freed of the stash; the most
+  std::int64_t received_once = 0;  // of what is received, for one micro-batch
+  std::int64_t stash_once = 0;     // of the stash, for one micro-batch
+  std::int64_t waiting = 0;        // gradients of one micro-batch that its W reads, but what later
+                                   // stages sent
+  std::int64_t freed_early = 0;    // of stash_once, by B: what layers without parameters stashed
+                                   // beside their outputs
   std::int64_t late_adding = 0;  // of the parameters of a layer, beyond what W of the layers behind
                                  // it has freed of the micro-batch by then; the most
   // Of tied weights (partitioner/profile/tied.h):
@@ -39,15 +42,28 @@ struct StageFootprint {
   std::int64_t updating = 0;  // scratch of one layer's update, the most (LayerCosts::update_bytes)
   // Of the samples, for one micro-batch, where they come to the device ahead of it.
   std::int64_t samples_ahead = 0;
+  // Of one layer of which more is known, beyond what the backwards of later ones have freed of the
+  // stash, the most.
+  std::int64_t gradients = 0;
   bool operator==(const StageFootprint&) const = default;
 };
 
-// [l]: gradients of one micro-batch that the backward of layer l works on, of all layers of a
-// model: that of its output and, at most as much again, those that wait beside it for a layer
-// before it (skips and branches). What layers do in place, and what their kernels want, nearly
-// cancels.
-std::vector<std::int64_t> working_bytes(const Profile& profile,
-                                        std::span<const std::int64_t> output_bytes);
+// Gradients of one micro-batch that are there while the backward of layer l works, and what its
+// kernels take beside them, by l. More is known of layers in a chain, each of which alone reads the
+// one before it.
+struct GradientBytes {
+  // That of the output and, at most as much again, those that wait beside it for a layer before it
+  // (skips and branches).
+  std::vector<std::int64_t> anywhere{};
+  // To the byte, of a layer that is neither the first nor the last of its stage, or is the first:
+  // when it computes, the stash of the layers behind it is not there. 0: not known.
+  std::vector<std::int64_t> inside{};
+  std::vector<std::int64_t> first{};
+  // Of a layer that ends its stage: its output's gradient is a message, but its output is there
+  // once more, in another.
+  std::vector<std::int64_t> last{};
+};
+GradientBytes gradient_bytes(const Profile& profile, const LayerCosts& costs);
 
 // Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
 // its device at the micro-batch size. Its samples are the caller's.

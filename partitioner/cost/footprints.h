@@ -45,7 +45,6 @@ struct ModelCuts {
   std::vector<std::int64_t> of_layer;        // parameters, those of other layers too
   std::vector<std::pair<int, double>> read;  // layers that read samples, bytes of each sample
   std::vector<bool> kept_for_readers;        // [layer], see ProfileLayer; empty if there is none
-  RunMaxima largest_parameters;
 };
 
 // Of a device that computes so many samples in a call, and `micro_batches` of them in one action.
@@ -86,7 +85,22 @@ class Footprints {
     }
     return bytes;
   }
-  std::int64_t working(int first, int end) const { return working_.of(first, end); }
+  // `stash`: of the same layers. The sum of each and of it grows with `end`.
+  std::int64_t working(int first, int end) const {
+    const auto from = static_cast<std::size_t>(first);
+    if (end - first < 2) return output_bytes_[from];
+    const std::int64_t last = gradients_.last[static_cast<std::size_t>(end - 1)];
+    const bool known = measured_ && gradients_.first[from] > 0;
+    const std::int64_t ends = std::max(last, known ? 0 : gradients_.anywhere[from]);
+    return end - first < 3 ? ends : std::max(ends, unknown_.of(first + 1, end - 1));
+  }
+  std::int64_t gradients(int first, int end, std::int64_t stash) const {
+    if (end - first < 2) return 0;
+    const std::int64_t of_first = gradients_.first[static_cast<std::size_t>(first)];
+    const std::int64_t known = of_first > 0 ? of_first - freed_before(first, stash) : 0;
+    return std::max({std::int64_t{0}, known, inside(known_, first, end, stash)});
+  }
+  std::int64_t adding(int first, int end, std::int64_t stash) const;
   std::int64_t samples_ahead(int first, int end) const {
     if (!own_memory_) return 0;
     double most = 0;
@@ -117,6 +131,17 @@ class Footprints {
     std::int64_t stash = 0;
   };
 
+  // Of the stash of [first, end), before the backward of layer `first`.
+  std::int64_t freed_before(int first, std::int64_t stash) const {
+    const auto from = static_cast<std::size_t>(first);
+    return stash - (kept_[from + 1] - kept_[from]);
+  }
+  // Of `peaks`, running sums of stashes included, that of the layers between the first and the last
+  // of [first, end), beyond `stash`.
+  std::int64_t inside(const RunMaxima& peaks, int first, int end, std::int64_t stash) const {
+    if (end - first < 3) return 0;
+    return peaks.of(first + 1, end - 1) - kept_[static_cast<std::size_t>(first)] - stash;
+  }
   StageFootprint with_received(int first, int end) const;
 
   std::shared_ptr<const ModelCuts> cuts_;
@@ -126,7 +151,12 @@ class Footprints {
   std::vector<std::int64_t> stash_bytes_;
   std::vector<std::int64_t> output_bytes_;
   std::vector<Sums> sums_;  // of the layers before each
-  RunMaxima working_;
+  bool measured_;           // what kernels take beside gradients
+  GradientBytes gradients_;
+  std::vector<std::int64_t> kept_;  // stashes of the layers before each
+  RunMaxima unknown_;               // GradientBytes::anywhere where no more is known; 0 elsewhere
+  RunMaxima known_;                 // inside, with the stashes up to its layer; 0: not known
+  RunMaxima adding_;                // likewise, with the parameters; 0: none
   std::optional<RunMaxima> updating_;  // none where no update has any
 };
 

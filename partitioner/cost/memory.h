@@ -59,8 +59,9 @@ struct MemoryLedger {
 //                                   that no pulled label holds yet: P / 2 each where pushes are
 //                                   bf16
 //                      + P          where Nm - n >= 2: the snapshot arrives while the wave behind
-//                                   its gate makes updates; elsewhere it takes an older version's
-//                                   place
+//                                   its gate makes updates; where Nm = 2 and n = 1 between two
+//                                   passes, so less their stash, message and workspace; elsewhere
+//                                   it takes an older version's place
 //   tied weights       of layers that use another one's: a part of its gradient; where that one is
 //   in
 //                      an earlier stage, its weights for each minibatch held (2 where B computes
@@ -81,13 +82,12 @@ struct MemoryLedger {
 //                      and that gradient, which are not there yet; where W is apart, what later
 //                      stages sent for the backwards but one whose W is to come
 //   waiting gradients  of all backwards whose W is to come, where it is apart
-//   workspace          working; where gradients of several micro-batches are added, the largest
-//                      layer's parameters as well, for the gradient to be added (where backwards
-//                      follow each other less one micro-batch's stash, which the first one has
-//                      freed). Where W is apart late_adding: what B works on is among what waits.
-//                      Or what the update needs beside the gradient and
-//                      what its minibatch has freed (behind a flush: all activations), where that
-//                      is more
+//   workspace          working, or gradients where these are more; where gradients of several
+//                      micro-batches are added, adding where that is more (where backwards follow
+//                      each other less one micro-batch's stash, which the first one has freed).
+//                      Where W is apart late_adding, or what of working does not wait.
+//                      Or what the update needs beside the gradient and what its minibatch has
+//                      freed (behind a flush: all activations), where that is more
 //
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
 // left out.

@@ -74,6 +74,7 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
   }
   if (rule.server) {
     const int snapshot = rule.in_flight - held.minibatches >= 2 ? 1 : 0;
+    versions.late_snapshot = rule.in_flight == 2 && held.minibatches == 1;
     // The snapshot that is on its way, and a sum beside the D that are kept. A sum that is still
     // growing is of floats; where a label is requested ahead, it grows beside that.
     const int growing = rule.halves_pushes && rule.requests_ahead ? 1 : 0;
@@ -125,7 +126,7 @@ void MemoryBound::add_fullest_moment(std::span<const ChunkMemory, count> chunks,
   lines.messages += returned;
 }
 
-// What a backward works with, but the gradients that wait for a W.
+// What a backward works with, but those gradients that wait for a W.
 // `spare`: what is there at other moments than that of adding.
 template <std::size_t count>
 std::int64_t MemoryBound::workspace_bytes(std::span<const ChunkMemory, count> chunks,
@@ -133,20 +134,22 @@ std::int64_t MemoryBound::workspace_bytes(std::span<const ChunkMemory, count> ch
   std::int64_t working = 0;
   std::int64_t adding = 0;  // the first gradient is not added to another
   std::int64_t late_adding = 0;
+  std::int64_t waiting = 0;  // of one micro-batch
   for (const ChunkMemory& chunk : chunks) {
-    working = std::max(working, chunk.footprint.working);
-    adding = std::max(adding, chunk.footprint.largest_parameters);
+    working = std::max({working, chunk.footprint.working, chunk.footprint.gradients});
+    adding = std::max(adding, chunk.footprint.adding);
     late_adding = std::max(late_adding, chunk.footprint.late_adding);
+    waiting = std::max(waiting, chunk.footprint.waiting);
   }
   if (!rule_.adds_gradients) adding = late_adding = 0;
-  if (backward_ == BackwardForm::split) return late_adding;
+  if (backward_ == BackwardForm::split) return std::max(late_adding, working - waiting);
   // Where one action computes it once more, the stash of all is there at once too.
   const bool all_stashes =
       chunks.front().keep == Keep::activations || backward_ == BackwardForm::by_minibatch;
   if (stash_is_freed_ && all_stashes && chunks.size() == 1) {
-    adding = std::max<std::int64_t>(0, adding - chunks.front().footprint.stash_once);
+    adding -= chunks.front().footprint.stash_once;
   }
-  return working + std::max<std::int64_t>(0, adding - spare);
+  return std::max(working, adding - spare);
 }
 
 template <std::size_t count>
@@ -154,6 +157,17 @@ std::int64_t MemoryBound::updating_bytes(std::span<const ChunkMemory, count> chu
   std::int64_t bytes = 0;
   for (const ChunkMemory& chunk : chunks) bytes = std::max(bytes, chunk.footprint.updating);
   return bytes;
+}
+
+// A snapshot that comes between two passes, when what they work with is not there.
+template <std::size_t count>
+std::int64_t MemoryBound::late_snapshot_bytes(std::span<const ChunkMemory, count> chunks,
+                                              std::int64_t parameters,
+                                              const LedgerBytes& lines) const {
+  std::int64_t bytes = parameters - lines.workspace;
+  for (const ChunkMemory& chunk : chunks)
+    bytes -= chunk.footprint.stash + chunk.footprint.received_once;
+  return std::max<std::int64_t>(0, bytes);
 }
 
 // An update is behind a minibatch's last backward: what that kept is not there any more, behind a
@@ -199,6 +213,7 @@ void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::in
     for (const ChunkMemory& chunk : chunks) summed -= chunk.footprint.stash_once;
     lines.summed_update = std::max<std::int64_t>(0, summed);
   }
+  if (versions_.late_snapshot) lines.wave_updates += late_snapshot_bytes(chunks, parameters, lines);
   if (all_reduced > 1) lines.all_reduce = all_reduce_bytes(parameters, all_reduced);
   for (const ChunkMemory& chunk : chunks) {
     lines.samples_ahead = std::max(lines.samples_ahead, chunk.footprint.samples_ahead);
@@ -231,8 +246,8 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
              lines);
   const std::int64_t p = chunk.footprint.parameters;
   return copies_ * p + versions_.pushed_halves * p / 2 + tied_bytes(chunk.footprint) +
-         lines.summed_update + lines.all_reduce + lines.activations + lines.samples_ahead +
-         lines.messages + lines.waiting_gradients + lines.workspace;
+         lines.wave_updates + lines.summed_update + lines.all_reduce + lines.activations +
+         lines.samples_ahead + lines.messages + lines.waiting_gradients + lines.workspace;
 }
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {

@@ -84,6 +84,8 @@ class MemoryBound {
   LedgerBytes lines(std::span<const ChunkMemory> chunks) const;
   // Their total for one chunk, where so many devices add up their gradients.
   std::int64_t bytes(const ChunkMemory& chunk, int all_reduced = 1) const;
+  // Whether a snapshot adds what it takes beyond a pass's stash, workspace and received message.
+  bool adds_late_snapshot() const { return versions_.late_snapshot; }
 
  private:
   // Copies of the weights beside the ones that the optimizer changes.
@@ -96,6 +98,7 @@ class MemoryBound {
     std::int64_t older = 0;
     std::int64_t wave_updates = 0;
     std::int64_t pushed_halves = 0;  // of half a copy
+    bool late_snapshot = false;      // comes between passes, where none of the above is free
     std::int64_t tied = 0;           // of foreign weights
     std::int64_t tied_sent = 0;      // of weights on their way to later stages
   };
@@ -109,6 +112,9 @@ class MemoryBound {
                   int all_reduced, LedgerBytes& lines) const;
   template <std::size_t count>
   void add_fullest_moment(std::span<const ChunkMemory, count> chunks, LedgerBytes& lines) const;
+  template <std::size_t count>
+  std::int64_t late_snapshot_bytes(std::span<const ChunkMemory, count> chunks,
+                                   std::int64_t parameters, const LedgerBytes& lines) const;
   template <std::size_t count>
   std::int64_t updating_bytes(std::span<const ChunkMemory, count> chunks) const;
   template <std::size_t count>

@@ -26,17 +26,24 @@ class PipelineBound {
   };
   std::int64_t bytes(const Footprints& of, int first, int end, std::int64_t received,
                      std::int64_t sent, const Tied& tied = {0, 0}) const {
-    const std::int64_t workspace = working_ * of.working(first, end);
+    const std::int64_t stash = of.stash(first, end);
+    const std::int64_t workspace =
+        working_ * std::max(of.working(first, end), of.gradients(first, end, stash));
     const std::int64_t returned = returned_ * received;
     const std::int64_t unpacked =
         micro_batches_ > 1 ? std::max<std::int64_t>(0, micro_batches_ * sent - workspace - returned)
                            : 0;
+    const std::int64_t parameters = of.parameters(first, end);
+    const std::int64_t snapshot =
+        late_snapshot_
+            ? std::max<std::int64_t>(0, parameters - workspace - micro_batches_ * stash - received)
+            : 0;
     const std::int64_t tied_bytes =
         of.tied().empty() ? 0
                           : uses_ * of.uses(first, end) + foreign_ * of.foreign(first, end) +
                                 tied_sent_ * tied.sent + tied_received_ * tied.received;
-    return two_of_parameters_ * of.parameters(first, end) / 2 + stash_ * of.stash(first, end) +
-           received_ * received + returned + sent_ * sent + unpacked + workspace + tied_bytes +
+    return two_of_parameters_ * parameters / 2 + snapshot + stash_ * stash + received_ * received +
+           returned + sent_ * sent + unpacked + workspace + tied_bytes +
            samples_ahead_ * of.samples_ahead(first, end);
   }
 
@@ -46,6 +53,7 @@ class PipelineBound {
   std::int64_t stash_, received_, returned_, sent_, working_;
   std::int64_t uses_, foreign_, tied_sent_, tied_received_, samples_ahead_;
   std::int64_t micro_batches_;
+  bool late_snapshot_;
 };
 
 }  // namespace hetpipe

@@ -115,7 +115,7 @@ Measurement relative_estimate(const Profile& profile, const Measurement& measure
         std::max(0.0, measured.orthogonal_update[l] - plain) * from.flops / to.flops;
   }
   if (measured.precision && two_bytes(*measured.precision) != two_bytes(precision)) {
-    for (auto* bytes_of : {&result.output_bytes, &result.stash_bytes}) {
+    for (auto* bytes_of : {&result.output_bytes, &result.stash_bytes, &result.scratch_bytes}) {
       for (std::int64_t& bytes : *bytes_of) bytes = two_bytes(precision) ? bytes / 2 : bytes * 2;
     }
   }

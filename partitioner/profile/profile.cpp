@@ -174,6 +174,7 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch, U
   costs.output_bytes = scaled(nearest->output_bytes, nearest->batch, batch);
   costs.estimated = !low->estimate.empty() || !high->estimate.empty();
   costs.stash_bytes = scaled(nearest->stash_bytes, nearest->batch, batch);
+  costs.scratch_bytes = scaled(nearest->scratch_bytes, nearest->batch, batch);
   costs.own_memory = !same_device_type(measured.front()->device, kEmulatingDevice) &&
                      !(kind.emulate && kind.emulate->of == kEmulatingDevice);
   return costs;

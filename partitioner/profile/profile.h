@@ -33,6 +33,9 @@ struct ProfileLayer {
   // Its output is kept for the backward of layers that read it alone: a stage without any of these
   // does not keep it, though it is in the stash bytes.
   bool kept_for_readers = false;
+  // Its backward writes the gradients of its inputs beside that of its output; otherwise into its
+  // place, as far as is known.
+  bool gradients_apart = false;
   std::vector<MatrixSides> matrices{};  // of its parameters, its own that change
   int operations = 1;  // that its forward pass launches; for estimates, as the next
   // Per sample and pass, fp32: what the GPUs of a group all-reduce among themselves. In measured
@@ -49,6 +52,8 @@ struct Measurement {
   std::vector<double> update{};  // may be empty
   std::vector<std::int64_t> output_bytes{};
   std::vector<std::int64_t> stash_bytes{};  // kept from forward to backward
+  // That kernels take for themselves in a layer's backward, the most; may be empty.
+  std::vector<std::int64_t> scratch_bytes{};
   std::string estimate = {};  // how it was estimated ("from ..."); empty: it was measured
   std::vector<double> weight_gradient{};  // its part of backward; may be empty
   // Updates whose changes of matrices are damped, or made orthogonal; may be empty.
@@ -100,7 +105,8 @@ struct LayerCosts {
   std::vector<double> update;
   std::vector<std::int64_t> output_bytes{};
   std::vector<std::int64_t> stash_bytes{};
-  bool estimated = false;                    // from a measurement that is an estimate (estimate.h)
+  std::vector<std::int64_t> scratch_bytes{};  // empty: not known
+  bool estimated = false;                     // from a measurement that is an estimate (estimate.h)
   std::vector<double> weight_gradient;       // part of backward; where not measured, half of it for
                                              // layers with parameters
   bool own_memory = false;                   // of the device: it is not the host's, as a CPU's is

@@ -95,6 +95,7 @@ class ProfileFile {
     layer.shares = reader.string("shares").value_or("");
     layer.output = reader.boolean("output").value_or(false);
     layer.kept_for_readers = reader.boolean("kept_for_readers").value_or(false);
+    layer.gradients_apart = reader.boolean("gradients_apart").value_or(false);
     read_matrices(reader, layer);
     layer_lines_.push_back(value.line);
     reader.done();
@@ -184,6 +185,7 @@ class ProfileFile {
         sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
     m.stash_bytes =
         sized(reader, "stash_bytes", reader.integers("stash_bytes", kBytes, Need::required));
+    m.scratch_bytes = sized(reader, "scratch_bytes", reader.integers("scratch_bytes", kBytes));
     m.update_is_step = reader.boolean("update_is_step");
     if (!m.update_is_step && !m.update.empty()) m.update_is_step = update_is_step_;
     if (m.update_is_step && m.update.empty()) {

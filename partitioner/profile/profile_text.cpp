@@ -45,6 +45,7 @@ std::string to_toml(const Profile& profile) {
     }
     if (layer.output) text += "output = true\n";
     if (layer.kept_for_readers) text += "kept_for_readers = true\n";
+    if (layer.gradients_apart) text += "gradients_apart = true\n";
     if (!layer.matrices.empty()) {
       std::vector<std::int64_t> sides;
       for (const MatrixSides& matrix : layer.matrices) {
@@ -76,6 +77,9 @@ std::string to_toml(const Profile& profile) {
     }
     text += "output_bytes = " + numbers(m.output_bytes, integer_text) + "\n";
     text += "stash_bytes = " + numbers(m.stash_bytes, integer_text) + "\n";
+    if (!m.scratch_bytes.empty()) {
+      text += "scratch_bytes = " + numbers(m.scratch_bytes, integer_text) + "\n";
+    }
   }
   return text;
 }

@@ -77,6 +77,24 @@ BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& optio
   return {medians(forward), medians(backward), medians(update)};
 }
 
+// What the kernels of each layer take for themselves in a backward, the most; those of a group that
+// is computed at once, for each layer of it.
+std::vector<std::int64_t> scratch_bytes(TimedModel& timed, int layers, MemoryAccount& account) {
+  std::vector<std::int64_t> most(static_cast<std::size_t>(layers), 0);
+  for (std::size_t group = 0; group < timed.groups().size(); ++group) timed.forward(group);
+  for (std::size_t group = timed.groups().size(); group-- > 0;) {
+    account.restart_peak();
+    const std::size_t before = account.used();
+    timed.backward(group);
+    timed.synchronize();
+    const auto taken = static_cast<std::int64_t>(account.peak() - before);
+    for (int l = timed.groups()[group].first; l < timed.groups()[group].end; ++l) {
+      most[static_cast<std::size_t>(l)] = taken;
+    }
+  }
+  return most;
+}
+
 // What does the same work is given the same time: the differences are noise.
 void share_among_equals(const std::vector<std::string>& keys, std::vector<double>& times) {
   std::map<std::string, std::vector<std::size_t>> equals;
@@ -175,6 +193,7 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
       m.output_bytes.push_back(timed.output_bytes(i));
       m.stash_bytes.push_back(kept_bytes(model, timed.shapes(), i, batch, device.element_type()));
     }
+    m.scratch_bytes = scratch_bytes(timed, layers, device.memory());
     check.layers_seconds = std::accumulate(m.forward.begin(), m.forward.end(), 0.0) +
                            std::accumulate(m.backward.begin(), m.backward.end(), 0.0);
     profile.measurements.push_back(std::move(m));

@@ -66,6 +66,7 @@ ProfileLayer profiled_layer(const Model& model, const std::vector<LayerShapes>& 
   }
   row.kept_for_readers =
       !of(shapes, layer).backward_needs_output && kept_for_readers(model, shapes, layer);
+  row.gradients_apart = !row.inputs.empty() && !of(shapes, layer).backward_in_place;
   row.forward_flops = of_sample.forward_flops;
   row.backward_flops = of_sample.backward_flops;
   for (const Shape& input : model.input_shapes(layer, 1)) {

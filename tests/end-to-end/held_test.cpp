@@ -163,12 +163,12 @@ void expect_the_ledgers_peak(const Measured& measured, double at_least = 0.95) {
 
 class Held : public ::testing::TestWithParam<Playing> {};
 
-// Two of them come to 0.941 and 0.946 on some machines, always to the same byte, to more on others.
+// With as many micro-batches as stages the first stage's backwards are in a row, which the ledger
+// of 1F1B does not know: what a gradient is added to takes the place of activations.
 TEST_P(Held, PeakMemoryIsTheLedgers) {
   const Playing& run = GetParam();
-  const bool lower = run.micro_batches == 4 && run.weights.empty() && run.schedule.empty() &&
-                     (run.system == "dapple" || run.system == "timeprest");
-  expect_the_ledgers_peak(measure(run), lower ? 0.94 : 0.95);
+  const bool in_a_row = run.micro_batches == kStages && run.system == "dapple";
+  expect_the_ledgers_peak(measure(run), in_a_row ? 0.94 : 0.95);
 }
 
 TEST_P(Held, PeakMemoryOfAConvolutionalNetworkIsTheLedgers) {

@@ -3,7 +3,7 @@
 # peak_memory.sh HETPIPE SOURCE_DIR
 # The quick start's pool under mpirun, over links that take time, evaluation included: what each stage's allocator
 # saw is within 5 % of what its plan needs; messages that queue because the rank that should receive them gets no core come on top,
-# and were counted. Of this plan: a ledger counts one gradient where a backward holds two, which a cut behind conv2 shows (5.2 %).
+# and were counted. Once as planned, and once cut behind conv2, where the backward of a pool holds two gradients.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -12,21 +12,29 @@ source=$2
 plan_quickstart "$hetpipe" "$source" --optimizer adam --in-flight 2
 [ "$(grep -c 'layers = \[0, 3\]\|layers = \[3, 12\]' "$folder/plan.toml")" -eq 4 ] ||
   { echo "the plan is not cut before layer 3:"; cat "$folder/plan.toml"; exit 1; }
-"$hetpipe" simulate --plan "$folder/plan.toml" --cluster "$cluster" --profile "$profile" --json > "$folder/simulated.json"
-mpirun --oversubscribe -n 5 "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$profile" \
-  --data fashion-mnist --epochs 0.1 --output "$folder/run" > "$folder/run.txt" 2>&1 || { cat "$folder/run.txt"; exit 1; }
 
-# By virtual worker and stage, as simulator and result list them.
-predicted=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/simulated.json"))
-measured=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/run/result.json"))
-queued=($(sed -n 's/.*"queued": \([0-9]*\).*/\1/p' "$folder/run/result.json"))
-[ ${#predicted[@]} -ge 2 ] && [ ${#predicted[@]} -eq ${#measured[@]} ] && [ ${#predicted[@]} -eq ${#queued[@]} ] ||
-  { echo "${#predicted[@]} stages predicted, ${#measured[@]} and ${#queued[@]} in the result"; exit 1; }
-failed=0
-for i in "${!predicted[@]}"; do
-  echo "stage $i: ${predicted[i]} bytes predicted, ${measured[i]} measured, ${queued[i]} queued"
-  [ $((20 * measured[i])) -ge $((19 * predicted[i])) ] || failed=1
-  [ $((20 * (measured[i] - queued[i]))) -le $((21 * predicted[i])) ] || failed=1
-done
-[ $failed -eq 0 ] || cat "$folder/run.txt"
-exit $failed
+# check PLAN
+check() {
+  local plan=$1
+  local run=${plan%.toml}-run
+  "$hetpipe" simulate --plan "$plan" --cluster "$cluster" --profile "$profile" --json > "$folder/simulated.json"
+  mpirun --oversubscribe -n 5 "$hetpipe" train --plan "$plan" --cluster "$cluster" --profile "$profile" \
+    --data fashion-mnist --epochs 0.1 --output "$run" > "$folder/run.txt" 2>&1 || { cat "$folder/run.txt"; exit 1; }
+
+  # By virtual worker and stage, as simulator and result list them.
+  local predicted=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/simulated.json"))
+  local measured=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$run/result.json"))
+  local queued=($(sed -n 's/.*"queued": \([0-9]*\).*/\1/p' "$run/result.json"))
+  [ ${#predicted[@]} -ge 2 ] && [ ${#predicted[@]} -eq ${#measured[@]} ] && [ ${#predicted[@]} -eq ${#queued[@]} ] ||
+    { echo "${#predicted[@]} stages predicted, ${#measured[@]} and ${#queued[@]} in the result"; exit 1; }
+  local failed=0
+  for i in "${!predicted[@]}"; do
+    echo "stage $i: ${predicted[i]} bytes predicted, ${measured[i]} measured, ${queued[i]} queued"
+    [ $((20 * measured[i])) -ge $((19 * predicted[i])) ] || failed=1
+    [ $((20 * (measured[i] - queued[i]))) -le $((21 * predicted[i])) ] || failed=1
+  done
+  [ $failed -eq 0 ] || { cat "$folder/run.txt"; exit 1; }
+}
+check "$folder/plan.toml"
+sed 's/layers = \[0, 3\]/layers = [0, 4]/; s/layers = \[3, 12\]/layers = [4, 12]/' "$folder/plan.toml" > "$folder/behind-conv2.toml"
+check "$folder/behind-conv2.toml"

@@ -231,6 +231,8 @@ TEST(ProfileFile, ReadsAndRoundTrips) {
   EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
   Profile kept = p;
   kept.layers[1].kept_for_readers = true;
+  kept.layers[1].gradients_apart = true;
+  kept.measurements[0].scratch_bytes = {7, 0, 1};
   EXPECT_EQ(parse_profile(to_toml(kept), "again"), kept);
 }
 

@@ -21,6 +21,7 @@ struct Case {
 Case random_case(std::mt19937& random) {
   const auto below = [&](int most) { return static_cast<int>(random() % most); };
   Case c;
+  const bool measured = below(2) == 0;
   const int layers = 5 + below(8);
   for (int l = 0; l < layers; ++l) {
     ProfileLayer layer;
@@ -31,9 +32,11 @@ Case random_case(std::mt19937& random) {
     layer.parameter_bytes = below(3) == 0 ? 0 : below(1000);
     if (l > 0 && below(4) == 0) layer.shares = "layer" + std::to_string(below(l));
     layer.kept_for_readers = below(3) == 0;
+    layer.gradients_apart = below(2) == 0;
     c.profile.layers.push_back(layer);
     c.costs.output_bytes.push_back(below(100));
     c.costs.stash_bytes.push_back(below(200));
+    if (measured) c.costs.scratch_bytes.push_back(below(50));
   }
   c.costs.own_memory = below(2) == 0;
   std::vector<bool> cut(static_cast<std::size_t>(layers), false);
@@ -111,7 +114,11 @@ TEST(Footprints, GrowWithTheirEnd) {
         EXPECT_GE(more.parameters, one.parameters);
         EXPECT_GE(more.uses, one.uses);
         EXPECT_GE(more.foreign, one.foreign);
-        EXPECT_GE(more.working, one.working);
+        const auto works_on = [](const StageFootprint& footprint) {
+          return footprint.stash_once + std::max(footprint.working, footprint.gradients);
+        };
+        EXPECT_GE(works_on(more), works_on(one));
+        EXPECT_GE(more.stash_once + more.adding, one.stash_once + one.adding);
         EXPECT_GE(more.samples_ahead, one.samples_ahead);
       }
     }

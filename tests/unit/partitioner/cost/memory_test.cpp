@@ -88,6 +88,35 @@ TEST(StageFootprint, WhatWaitsBetweenBAndW) {
   EXPECT_EQ(stage_footprint(p, costs, std::vector<int>{2, 4}, StageId{0}, 2).waiting, 1);
 }
 
+// A stage of a convolution, a pool, a convolution: the pool's backward holds two gradients, when
+// the stash of the layer behind it has gone.
+TEST(StageFootprint, CountsBothGradientsOfABackwardThatHoldsThemApart) {
+  Profile p = test::chain_of(5, {"a"}, [](const auto&) { return 1.0; });
+  LayerCosts costs;
+  costs.output_bytes = {1000, 300, 200, 50, 10};
+  costs.stash_bytes = {1000, 20, 7, 5, 5};
+  const auto gradients = [&](const std::vector<int>& ends, int stage) {
+    return stage_footprint(p, costs, ends, StageId{stage}, 2).gradients;
+  };
+  EXPECT_EQ(gradients({5}, 0), 0);  // as far as is known, all in place
+  p.layers[1].gradients_apart = true;
+  EXPECT_EQ(gradients({5}, 0), 1000 + 300 - (7 + 5 + 5));
+  EXPECT_EQ(gradients({3, 5}, 0), 1000 + 300 - 7);
+  EXPECT_EQ(gradients({2, 5}, 0), 0);  // that of its output is a message
+  EXPECT_EQ(gradients({1, 5}, 1), 0);  // that of its input is
+  // Where it is known what kernels take, all layers of a chain are counted so.
+  costs.scratch_bytes = {1, 20, 300, 4000, 0};
+  EXPECT_EQ(gradients({5}, 0), 50 + 4000 - 5);
+  EXPECT_EQ(stage_footprint(p, costs, std::vector<int>{5}, StageId{0}, 2).working, 10);  // the last
+  EXPECT_EQ(gradients({3, 5}, 0), 1000 + 300 + 20 - 7);
+  p.layers[2].parameter_bytes = 5000;  // of another, to which they are added
+  EXPECT_EQ(stage_footprint(p, costs, std::vector<int>{4, 5}, StageId{0}, 2).adding,
+            200 + 300 + 5000 - 5);
+  costs.scratch_bytes.clear();
+  p.layers[4].inputs = {3, 0};  // read in two places
+  EXPECT_EQ(gradients({5}, 0), 0);
+}
+
 TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
   Profile p = test::chain_of(5, {"a"}, [](const auto&) { return 1.0; });
   p.layers[4].inputs = {3, 0};  // a skip over both cuts
@@ -269,7 +298,7 @@ TEST(DeviceLedger, WhatWaitsForAW) {
   };
   EXPECT_EQ(ledger(),
             "weights 100\ngradients 100\nactivations 26\nmessages 28\nwaiting gradients 18\n"
-            "total 272");
+            "workspace 1\ntotal 273");
   rule.adds_gradients = true;
   EXPECT_THAT(ledger(), testing::HasSubstr("workspace 9\n"));
 }

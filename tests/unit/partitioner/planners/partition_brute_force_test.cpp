@@ -109,7 +109,8 @@ class BruteForce {
       const double slices = c_.request.micro_batches;
       double time = 0;
       double parameters = 0, stash = 0, received = 0, sent = 0, working = 0;
-      for (int l = k == 0 ? 0 : ends[ks - 1]; l < ends[ks]; ++l) {
+      const int first = k == 0 ? 0 : ends[ks - 1];
+      for (int l = first; l < ends[ks]; ++l) {
         const auto ls = static_cast<std::size_t>(l);
         time += slices * (m.forward[ls] + m.backward[ls]);
         if (c_.profile.layers[ls].shares.empty()) {
@@ -117,7 +118,7 @@ class BruteForce {
         }
         stash += slices * static_cast<double>(m.stash_bytes[ls]);
         double beside = 0;  // tensors that jump over this layer
-        for (int from = 0; from < l; ++from) {
+        for (int from = 0; from < l && ends[ks] - first > 1; ++from) {
           bool over = false;
           for (int to = l + 1; to < ends.back(); ++to) {
             const auto& inputs = c_.profile.layers[static_cast<std::size_t>(to)].inputs;
@@ -187,7 +188,10 @@ class BruteForce {
       }
       // Gradients of several micro-batches are unpacked before there is anything to work with.
       const double backward = received / slices + working;
-      const double need = tied + copies * parameters + n * stash + (n + 1) * received + 2 * sent +
+      // A snapshot that comes between two passes.
+      const double late = nm == 2 && n == 1 ? parameters - working - stash - received / slices : 0;
+      const double need = tied + copies * parameters + std::max(0.0, late) + n * stash +
+                          (n + 1) * received + 2 * sent +
                           (slices > 1 ? std::max(sent, backward) : backward);
       if (need > static_cast<double>(c_.cluster.kind_of(here).memory)) {
         ++too_large;
