@@ -98,7 +98,7 @@ class Search {
     seed_all(true);
     bool first = true;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (rows_.size() > 1 && rows_[i].parts.planner == PlannerRule::data_parallel) continue;
+      if (rows_.size() > 1 && !explored(rows_[i])) continue;
       explore(i, first);
       first = false;
     }
@@ -294,6 +294,13 @@ class Search {
     } catch (const UserError& error) {
       refuse(error.what());
     }
+  }
+
+  // Data parallelism has few plans beside its planner's; in rounds each virtual worker is one by
+  // itself, of whichever devices.
+  bool explored(const SearchRow& row) const {
+    if (row.parts.planner != PlannerRule::data_parallel) return true;
+    return traits(row.parts.sync).rounds && weighs() && devices_ <= kLargePool;
   }
 
   // Its own compositions and, but for the first row, the plans of those before.

@@ -270,6 +270,25 @@ TEST(Search, TakesRoundsWhereTheyPay) {
   EXPECT_NE(search_plans(request).plan.sync, "outer");
 }
 
+// Each replica by itself, which no other planner makes: what the rows of data parallelism in rounds
+// find alone, the search of all rows finds too.
+TEST(Search, ExploresDataParallelismInRounds) {
+  const std::filesystem::path source = HETPIPE_SOURCE_DIR;
+  PlanRequest request;
+  request.cluster = load_cluster(source / "cluster-configs/hetpipe-paper-scaled.toml");
+  request.profile = load_profile(source / "tests/profiles/lenet.toml");
+  request.objective = PlanObjective::time_to_accuracy;
+  request.minibatch = 32;
+  request.policy = "search";
+  request.system = "data-parallel";
+  request.sync = "outer";
+  const Plan alone = make_plan(request);
+  request.system = "hetpipe";
+  request.sync = "";
+  request.search.systems = SystemChoice::any;
+  EXPECT_GE(search_plans(request).worth, 0.99 * request.worth(alone, alone.predicted->throughput));
+}
+
 std::vector<std::filesystem::path> toml_files(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
