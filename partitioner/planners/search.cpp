@@ -296,8 +296,8 @@ class Search {
     }
   }
 
-  // Data parallelism has few plans beside its planner's; in rounds each virtual worker is one by
-  // itself, of whichever devices.
+  // Data parallelism has few plans beside its planner's; in rounds virtual workers may be of unlike
+  // devices, and flushed pipelines.
   bool explored(const SearchRow& row) const {
     if (row.parts.planner != PlannerRule::data_parallel) return true;
     return traits(row.parts.sync).rounds && weighs() && devices_ <= kLargePool;

@@ -270,8 +270,7 @@ TEST(Search, TakesRoundsWhereTheyPay) {
   EXPECT_NE(search_plans(request).plan.sync, "outer");
 }
 
-// Each replica by itself, which no other planner makes: what the rows of data parallelism in rounds
-// find alone, the search of all rows finds too.
+// What the search finds of data parallelism in rounds alone, it finds among all systems too.
 TEST(Search, ExploresDataParallelismInRounds) {
   const std::filesystem::path source = HETPIPE_SOURCE_DIR;
   PlanRequest request;
