@@ -55,8 +55,9 @@ struct GradientBytes {
   // That of the output and, at most as much again, those that wait beside it for a layer before it
   // (skips and branches).
   std::vector<std::int64_t> anywhere{};
-  // To the byte, of a layer that is neither the first nor the last of its stage, or is the first:
-  // when it computes, the stash of the layers behind it is not there. 0: not known.
+  // Of a layer that is neither the first nor the last of its stage, or is the first: when it
+  // computes, the stash of the layers behind it is not there. 0: not known. To the byte where it is
+  // known what kernels take; elsewhere only layers that hold two gradients, beside `anywhere`.
   std::vector<std::int64_t> inside{};
   std::vector<std::int64_t> first{};
   // Of a layer that ends its stage: its output's gradient is a message, but its output is there

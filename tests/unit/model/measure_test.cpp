@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/buffer.h"
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/profiled_layers.h"
@@ -181,6 +182,45 @@ class SlowDevice final : public test::WrappedDevice {
  private:
   std::int64_t now_ns_ = 0;
 };
+
+// Takes memory of its own, in a backward less than in a forward.
+class HungryKernel final : public LayerKernel {
+ public:
+  HungryKernel(std::unique_ptr<LayerKernel> kernel, Device& device)
+      : kernel_(std::move(kernel)), device_(device) {}
+  void forward(Stream& stream, const ForwardArguments& arguments) override {
+    const Buffer scratch(device_, stream, 8192, MemoryKind::workspace);
+    kernel_->forward(stream, arguments);
+  }
+  void backward(Stream& stream, const BackwardArguments& arguments) override {
+    const Buffer scratch(device_, stream, 4096, MemoryKind::workspace);
+    kernel_->backward(stream, arguments);
+  }
+
+ private:
+  std::unique_ptr<LayerKernel> kernel_;
+  Device& device_;
+};
+
+class HungryDevice final : public test::WrappedDevice {
+ public:
+  std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
+                                           std::uint64_t key) override {
+    auto kernel = WrappedDevice::make_kernel(spec, inputs, key);
+    if (!std::holds_alternative<Flatten>(spec)) return kernel;
+    return std::make_unique<HungryKernel>(std::move(kernel), *this);
+  }
+};
+
+TEST(MeasureProfile, WhatKernelsTakeForThemselvesInABackward) {
+  const Model model = make_model("lenet", {12, 12, 1}, 10);
+  HungryDevice device;
+  const Profile profile = measure_profile(model, device, {2}, quick());
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const std::int64_t wanted = profile.layers[l].name == "flatten" ? 4096 : 0;
+    EXPECT_EQ(profile.measurements[0].scratch_bytes[l], wanted) << profile.layers[l].name;
+  }
+}
 
 TEST(MeasureProfile, TimesBelongToTheirLayersAndSumToAPass) {
   const Model model = make_model("mlp", {2, 2, 1}, 3);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../cases.h"
+#include "base/text.h"
 #include "partitioner/plan/optimizer_rule.h"
 
 namespace hetpipe {
@@ -115,6 +116,20 @@ TEST(StageFootprint, CountsBothGradientsOfABackwardThatHoldsThemApart) {
   costs.scratch_bytes.clear();
   p.layers[4].inputs = {3, 0};  // read in two places
   EXPECT_EQ(gradients({5}, 0), 0);
+}
+
+// With two minibatches in flight the last stage holds one: a snapshot comes between its passes, in
+// the place of what they work with.
+TEST(StageLedger, ASnapshotBetweenTwoPasses) {
+  StageFootprint one{100, 10, 4, 3, 7};
+  one.received_once = 4;
+  EXPECT_THAT(drawn(stage_ledger(one, {2, 2, 1, true, 0}, StageId{1})),
+              testing::HasSubstr(format("wave updates %d\n", 2 * 100 + (100 - 7 - 10 - 4))));
+  EXPECT_THAT(drawn(stage_ledger(one, {2, 2, 1, true, 0}, StageId{0})),
+              testing::HasSubstr("wave updates 200\n"));
+  one.parameters = 20;  // less than what they work with
+  EXPECT_THAT(drawn(stage_ledger(one, {2, 2, 1, true, 0}, StageId{1})),
+              testing::HasSubstr("wave updates 40\n"));
 }
 
 TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
