@@ -43,6 +43,12 @@ GradientBytes gradient_bytes(const Profile& profile, const LayerCosts& costs) {
     result.inside.push_back(apart || (chained && measured) ? here + input + scratch : 0);
     result.first.push_back(passes_on && measured ? output_bytes[l] + scratch : 0);
     result.last.push_back(apart ? std::max(here, input + scratch) : here);
+    std::int64_t returned = 0;
+    for (const int from : profile.layers[l].inputs) {
+      returned += output_bytes[static_cast<std::size_t>(from)];
+    }
+    const bool known = passes_on && measured;
+    result.alone.push_back(known ? std::max(output_bytes[l] - returned, scratch) : output_bytes[l]);
   }
   return result;
 }
@@ -85,7 +91,7 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
     const std::int64_t known = last ? 0 : l == first ? gradients.first[at] : gradients.inside[at];
     const std::int64_t unknown = !last       ? gradients.anywhere[at]
                                  : l > first ? gradients.last[at]
-                                             : costs.output_bytes[at];
+                                             : gradients.alone[at];
     const std::int64_t freed = last ? 0 : footprint.stash_once - kept;
     if (known > 0) footprint.gradients = std::max(footprint.gradients, known - freed);
     if (known == 0 || !measured) {

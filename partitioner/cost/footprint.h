@@ -63,6 +63,9 @@ struct GradientBytes {
   // Of a layer that ends its stage: its output's gradient is a message, but its output is there
   // once more, in another.
   std::vector<std::int64_t> last{};
+  // Of a layer that is a stage: both gradients are messages. Where it is known what kernels take,
+  // that, or what its output is larger than the message that goes back, which is not there yet.
+  std::vector<std::int64_t> alone{};
 };
 GradientBytes gradient_bytes(const Profile& profile, const LayerCosts& costs);
 

@@ -103,7 +103,7 @@ std::int64_t Footprints::adding(int first, int end, std::int64_t stash) const {
   const auto last = static_cast<std::size_t>(end - 1);
   std::int64_t most = std::max<std::int64_t>(0, inside(adding_, first, end, stash));
   if (const std::int64_t parameters = cuts_->of_layer[last]; parameters > 0) {
-    most = std::max(most, (from < last ? gradients_.last : output_bytes_)[last] + parameters);
+    most = std::max(most, (from < last ? gradients_.last : gradients_.alone)[last] + parameters);
   }
   if (const std::int64_t parameters = cuts_->of_layer[from]; from < last && parameters > 0) {
     const std::int64_t there = std::max(gradients_.first[from], gradients_.anywhere[from]);

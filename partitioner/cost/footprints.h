@@ -88,7 +88,7 @@ class Footprints {
   // `stash`: of the same layers. The sum of each and of it grows with `end`.
   std::int64_t working(int first, int end) const {
     const auto from = static_cast<std::size_t>(first);
-    if (end - first < 2) return output_bytes_[from];
+    if (end - first < 2) return gradients_.alone[from];
     const std::int64_t last = gradients_.last[static_cast<std::size_t>(end - 1)];
     const bool known = measured_ && gradients_.first[from] > 0;
     const std::int64_t ends = std::max(last, known ? 0 : gradients_.anywhere[from]);

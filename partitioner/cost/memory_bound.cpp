@@ -40,7 +40,7 @@ MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> cou
       backward_(traits(rule.schedule).backward),
       whole_minibatches_(traits(rule.schedule).whole_minibatches),
       update_by_wave_(traits(rule.weights).update_by_wave),
-      stash_is_freed_(traits(rule.schedule).backwards_in_a_row && !update_by_wave_),
+      freed_before_adding_(freed_before_adding(counts[static_cast<std::size_t>(device)])),
       backwards_(counts[static_cast<std::size_t>(device)].backwards),
       versions_(versions_of(rule, counts, counts[static_cast<std::size_t>(device)])),
       copies_(2 + rule.optimizer_slots + (rule.average ? 1 : 0) + versions_.stashed +
@@ -50,6 +50,14 @@ MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> cou
     chunks_ = moment.size();
     moments_.insert(moments_.end(), moment.begin(), moment.end());
   }
+}
+
+// The first gradient of a minibatch is not added to another, unless that is its wave's; what it
+// read is free by the second.
+int MemoryBound::freed_before_adding(const HeldCounts& held) const {
+  if (update_by_wave_ && rule_.in_flight > 1) return 0;
+  if (whole_minibatches_ || backward_ == BackwardForm::by_minibatch) return 1;
+  return held.together - held.together_adding;
 }
 
 MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
@@ -74,12 +82,17 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
   }
   if (rule.server) {
     const int snapshot = rule.in_flight - held.minibatches >= 2 ? 1 : 0;
-    versions.late_snapshot = rule.in_flight == 2 && held.minibatches == 1;
+    // A wave of one minibatch is summed up when its backward is through; later ones of a round grow
+    // meanwhile.
+    const bool summed_late = rule.in_flight == 1 && rule.round == 1;
+    if (summed_late) versions.late_halves = rule.halves_pushes ? 3 : 2;
+    if (rule.in_flight == 2 && held.minibatches == 1) versions.late_halves = 2;
     // The snapshot that is on its way, and a sum beside the D that are kept. A sum that is still
     // growing is of floats; where a label is requested ahead, it grows beside that.
     const int growing = rule.halves_pushes && rule.requests_ahead ? 1 : 0;
     const int pushed = 1 - growing + rule.clock_distance;
-    versions.wave_updates = 1 + growing + snapshot + (rule.halves_pushes ? 0 : pushed);
+    versions.wave_updates =
+        (summed_late ? 0 : 1) + growing + snapshot + (rule.halves_pushes ? 0 : pushed);
     versions.pushed_halves = rule.halves_pushes ? pushed : 0;
   }
   // One more that comes ahead of its minibatch.
@@ -142,13 +155,15 @@ std::int64_t MemoryBound::workspace_bytes(std::span<const ChunkMemory, count> ch
     waiting = std::max(waiting, chunk.footprint.waiting);
   }
   if (!rule_.adds_gradients) adding = late_adding = 0;
-  if (backward_ == BackwardForm::split) return std::max(late_adding, working - waiting);
   // Where one action computes it once more, the stash of all is there at once too.
   const bool all_stashes =
       chunks.front().keep == Keep::activations || backward_ == BackwardForm::by_minibatch;
-  if (stash_is_freed_ && all_stashes && chunks.size() == 1) {
-    adding -= chunks.front().footprint.stash_once;
+  if (all_stashes && chunks.size() == 1) {
+    const std::int64_t freed = freed_before_adding_ * chunks.front().footprint.stash_once;
+    adding -= freed;
+    late_adding = std::max<std::int64_t>(0, late_adding - freed);
   }
+  if (backward_ == BackwardForm::split) return std::max(late_adding, working - waiting);
   return std::max(working, adding - spare);
 }
 
@@ -159,14 +174,15 @@ std::int64_t MemoryBound::updating_bytes(std::span<const ChunkMemory, count> chu
   return bytes;
 }
 
-// A snapshot that comes between two passes, when what they work with is not there.
+// What of the wave comes between two passes, when what they work with is not there.
 template <std::size_t count>
-std::int64_t MemoryBound::late_snapshot_bytes(std::span<const ChunkMemory, count> chunks,
-                                              std::int64_t parameters,
-                                              const LedgerBytes& lines) const {
-  std::int64_t bytes = parameters - lines.workspace;
-  for (const ChunkMemory& chunk : chunks)
-    bytes -= chunk.footprint.stash + chunk.footprint.received_once;
+std::int64_t MemoryBound::late_wave_bytes(std::span<const ChunkMemory, count> chunks,
+                                          std::int64_t parameters, const LedgerBytes& lines) const {
+  std::int64_t bytes = versions_.late_halves * parameters / 2 - lines.workspace;
+  for (const ChunkMemory& chunk : chunks) {
+    const StageFootprint& one = chunk.footprint;
+    bytes -= one.stash + one.received_once + one.sent;
+  }
   return std::max<std::int64_t>(0, bytes);
 }
 
@@ -208,17 +224,17 @@ void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::in
     }
     lines.messages += std::max<std::int64_t>(0, gradients - lines.workspace - returned);
   }
-  if (update_by_wave_) {
+  if (update_by_wave_ && rule_.in_flight > 1) {
     std::int64_t summed = parameters - lines.workspace;
     for (const ChunkMemory& chunk : chunks) summed -= chunk.footprint.stash_once;
     lines.summed_update = std::max<std::int64_t>(0, summed);
   }
-  if (versions_.late_snapshot) lines.wave_updates += late_snapshot_bytes(chunks, parameters, lines);
   if (all_reduced > 1) lines.all_reduce = all_reduce_bytes(parameters, all_reduced);
   for (const ChunkMemory& chunk : chunks) {
     lines.samples_ahead = std::max(lines.samples_ahead, chunk.footprint.samples_ahead);
   }
   lines.workspace = std::max(lines.workspace, updating_bytes(chunks) - freed_bytes(chunks, lines));
+  if (versions_.late_halves > 0) lines.wave_updates += late_wave_bytes(chunks, parameters, lines);
 }
 
 LedgerBytes MemoryBound::lines(std::span<const ChunkMemory> chunks) const {
@@ -264,6 +280,7 @@ MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   rule.server = shape.server;
   rule.clock_distance = shape.clock_distance;
   rule.halves_pushes = shape.halves_pushes;
+  rule.round = shape.round;
   rule.micro_batches_of_backward = shape.micro_batches;
   return {rule, {&held, 1}, 0};
 }

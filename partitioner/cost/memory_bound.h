@@ -33,6 +33,7 @@ struct MemoryRule {
   bool average = false;         // of the weights, is kept here
   bool halves_pushes = false;   // PlanServer::halves_pushes
   bool requests_ahead = false;  // a label, a wave before its gate: pull = "bound", D > 0
+  int round = 1;                // waves between pushes
 };
 
 // A stage on a device; several of one device: its chunks.
@@ -84,8 +85,9 @@ class MemoryBound {
   LedgerBytes lines(std::span<const ChunkMemory> chunks) const;
   // Their total for one chunk, where so many devices add up their gradients.
   std::int64_t bytes(const ChunkMemory& chunk, int all_reduced = 1) const;
-  // Whether a snapshot adds what it takes beyond a pass's stash, workspace and received message.
-  bool adds_late_snapshot() const { return versions_.late_snapshot; }
+  // Halves of a copy of the parameters that come between two passes: what they take beyond a pass's
+  // stash, workspace, message that came and message that goes is added.
+  std::int64_t late_halves() const { return versions_.late_halves; }
 
  private:
   // Copies of the weights beside the ones that the optimizer changes.
@@ -98,10 +100,11 @@ class MemoryBound {
     std::int64_t older = 0;
     std::int64_t wave_updates = 0;
     std::int64_t pushed_halves = 0;  // of half a copy
-    bool late_snapshot = false;      // comes between passes, where none of the above is free
+    std::int64_t late_halves = 0;    // likewise, of a wave's, which come between two passes
     std::int64_t tied = 0;           // of foreign weights
     std::int64_t tied_sent = 0;      // of weights on their way to later stages
   };
+  int freed_before_adding(const HeldCounts& held) const;
   static Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
                               const HeldCounts& held);
 
@@ -113,8 +116,8 @@ class MemoryBound {
   template <std::size_t count>
   void add_fullest_moment(std::span<const ChunkMemory, count> chunks, LedgerBytes& lines) const;
   template <std::size_t count>
-  std::int64_t late_snapshot_bytes(std::span<const ChunkMemory, count> chunks,
-                                   std::int64_t parameters, const LedgerBytes& lines) const;
+  std::int64_t late_wave_bytes(std::span<const ChunkMemory, count> chunks, std::int64_t parameters,
+                               const LedgerBytes& lines) const;
   template <std::size_t count>
   std::int64_t updating_bytes(std::span<const ChunkMemory, count> chunks) const;
   template <std::size_t count>
@@ -128,7 +131,7 @@ class MemoryBound {
   BackwardForm backward_;
   bool whole_minibatches_;
   bool update_by_wave_;
-  bool stash_is_freed_;       // of the first backward, when the second one's gradient is added
+  int freed_before_adding_;   // micro-batches, fewer than the most, when gradients are added
   std::vector<int> moments_;  // HeldCounts::micro_batches, [moment][chunk]
   std::size_t chunks_ = 1;
   int backwards_;
@@ -146,6 +149,7 @@ struct PipelineShape {
   int micro_batches = 1;  // of a minibatch
   bool average = false;   // of the weights, kept by the stages
   bool halves_pushes = false;
+  int round = 1;  // waves between pushes
 };
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage);
 

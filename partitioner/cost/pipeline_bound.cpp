@@ -21,8 +21,8 @@ MemoryBound of_one_micro_batch(PipelineShape shape, StageId stage) {
 PipelineBound::PipelineBound(const PipelineShape& shape, StageId stage)
     : micro_batches_(shape.micro_batches) {
   const MemoryBound bound = of_one_micro_batch(shape, stage);
-  late_snapshot_ = bound.adds_late_snapshot();
-  two_of_parameters_ = factor(bound, &StageFootprint::parameters, 2) - (late_snapshot_ ? 2 : 0);
+  late_halves_ = bound.late_halves();
+  two_of_parameters_ = factor(bound, &StageFootprint::parameters, 2) - late_halves_;
   stash_ = micro_batches_ * factor(bound, &StageFootprint::stash);
   received_ = micro_batches_ * factor(bound, &StageFootprint::received);
   returned_ = factor(bound, &StageFootprint::received_once);

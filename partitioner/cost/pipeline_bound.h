@@ -34,15 +34,13 @@ class PipelineBound {
         micro_batches_ > 1 ? std::max<std::int64_t>(0, micro_batches_ * sent - workspace - returned)
                            : 0;
     const std::int64_t parameters = of.parameters(first, end);
-    const std::int64_t snapshot =
-        late_snapshot_
-            ? std::max<std::int64_t>(0, parameters - workspace - micro_batches_ * stash - received)
-            : 0;
+    const std::int64_t passing = workspace + micro_batches_ * (stash + sent) + received;
+    const std::int64_t late = std::max<std::int64_t>(0, late_halves_ * parameters / 2 - passing);
     const std::int64_t tied_bytes =
         of.tied().empty() ? 0
                           : uses_ * of.uses(first, end) + foreign_ * of.foreign(first, end) +
                                 tied_sent_ * tied.sent + tied_received_ * tied.received;
-    return two_of_parameters_ * parameters / 2 + snapshot + stash_ * stash + received_ * received +
+    return two_of_parameters_ * parameters / 2 + late + stash_ * stash + received_ * received +
            returned + sent_ * sent + unpacked + workspace + tied_bytes +
            samples_ahead_ * of.samples_ahead(first, end);
   }
@@ -53,7 +51,7 @@ class PipelineBound {
   std::int64_t stash_, received_, returned_, sent_, working_;
   std::int64_t uses_, foreign_, tied_sent_, tied_received_, samples_ahead_;
   std::int64_t micro_batches_;
-  bool late_snapshot_;
+  std::int64_t late_halves_;  // of the parameters, that come between two passes
 };
 
 }  // namespace hetpipe

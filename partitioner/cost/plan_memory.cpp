@@ -91,11 +91,13 @@ MemoryRule memory_rule(const Plan& plan) {
   rule.clock_distance = bounded ? plan.server->clock_distance : 0;
   rule.requests_ahead = rule.clock_distance > 0 && !plan.server->pulls_newest();
   rule.halves_pushes = rule.server && plan.server->halves_pushes();
+  rule.round = rule.server ? plan.server->round : 1;
   const ScheduleTraits& schedule = traits(system.schedule);
   const bool takes_all =
       schedule.whole_minibatches || schedule.backward == BackwardForm::by_minibatch;
   if (takes_all) rule.micro_batches_of_backward = plan.micro_batches;
-  rule.adds_gradients = plan.micro_batches > 1 || traits(rule.weights).update_by_wave;
+  const bool adds_waves = traits(rule.weights).update_by_wave && plan.in_flight > 1;
+  rule.adds_gradients = plan.micro_batches > 1 || adds_waves;
   return rule;
 }
 

@@ -71,9 +71,6 @@ struct ScheduleTraits {
   bool several_chunks = false;
   // Takes a limit of micro-batches held (DAPPLE's D).
   bool limits_held = false;
-  // The backwards of a minibatch follow each other without a forward: when the second one's
-  // gradient is added, the stash that the first one read is free.
-  bool backwards_in_a_row = false;
   // Megatron-DeepSpeed, whose runs are imitated (simulator/megatron.h), has it.
   bool in_megatron = false;
 
@@ -90,8 +87,7 @@ inline constexpr std::array<ScheduleTraits, 10> kScheduleRules{{
      .whole_minibatches = true,
      .chooses_in_flight = true,
      .overlap = generators::in_flight,
-     .under_way = generators::in_flight,
-     .backwards_in_a_row = true},
+     .under_way = generators::in_flight},
     {.rule = ScheduleRule::xpipe,
      .name = "xpipe",
      .generate = generators::xpipe,
@@ -102,13 +98,11 @@ inline constexpr std::array<ScheduleTraits, 10> kScheduleRules{{
      .generate = generators::nf1b,
      .backward = BackwardForm::by_minibatch,
      .overlap = generators::overlap_of_nf1b,
-     .under_way = generators::under_way_in_nf1b,
-     .backwards_in_a_row = true},
+     .under_way = generators::under_way_in_nf1b},
     {.rule = ScheduleRule::gpipe,
      .name = "gpipe",
      .generate = generators::gpipe,
-     .has_flush = true,
-     .backwards_in_a_row = true},
+     .has_flush = true},
     {.rule = ScheduleRule::flush_1f1b,
      .name = "1f1b-flush",
      .generate = generators::flush_1f1b,

@@ -179,6 +179,7 @@ class Planner {
     request.clock_distance = clock_distance_of(request_);
     request.work = request_.partition_work;
     request.halves_pushes = request.server && server_of(request_).halves_pushes();
+    request.round = request.server ? server_of(request_).round : 1;
     return request;
   }
 

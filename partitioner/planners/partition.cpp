@@ -98,7 +98,8 @@ PipelineShape pipeline_shape(const PartitionRequest& request) {
           request.clock_distance,
           request.micro_batches,
           request.average,
-          request.halves_pushes};
+          request.halves_pushes,
+          request.round};
 }
 
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
@@ -182,6 +183,7 @@ Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Pl
   request.average = plan.ema > 0 && !request.server;
   request.clock_distance = plan.server ? plan.server->clock_distance : 0;
   request.halves_pushes = plan.server && plan.server->halves_pushes();
+  request.round = plan.server ? plan.server->round : 1;
   return evaluate_partition(cluster, profile, request, request.devices, std::move(ends));
 }
 

@@ -57,6 +57,7 @@ struct PartitionRequest {
   // the cuts found. Nothing is proven then, and it takes a fraction of the time. 0: all cuts.
   int likely_cuts = 0;
   bool halves_pushes = false;  // PlanServer::halves_pushes
+  int round = 1;               // waves between pushes
 };
 
 struct PartCost {

@@ -2,7 +2,6 @@
 #include "partitioner/schedule/counts.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 namespace hetpipe {
@@ -48,9 +47,6 @@ class HeldCount {
 
   HeldCounts run() {
     for (std::size_t i = 0; i < actions_.size(); ++i) step(i);
-    for (const auto& moment : most_.micro_batches) {
-      most_.together = std::max(most_.together, std::accumulate(moment.begin(), moment.end(), 0));
-    }
     return std::move(most_);
   }
 
@@ -81,16 +77,19 @@ class HeldCount {
       waiting_ += static_cast<int>(std::distance(taken, end));
       look(adds);
       if (!split_) {
+        if (adds) note_adding();
         waiting_ = 0;
         held.erase(taken, end);
       }
       if (i == extent.last_backward) backwards_begun_.erase(p);
     } else if (action.kind == ActionKind::weight_gradient) {
+      if (!weights_begun_.insert(p).second) note_adding();
       held.erase(micro);
       --waiting_;
     }
     if (i == extent.end && extent.backwards > 0) {
       minibatches_.erase(p);
+      weights_begun_.erase(p);
       interrupted_.insert(forwards_.begin(), forwards_.end());
       interrupted_.erase(p);
     }
@@ -110,9 +109,18 @@ class HeldCount {
               });
     std::vector<int> now;
     for (const auto& held : held_) now.push_back(size(held));
+    most_.together = std::max(most_.together, held_together());
     keep_most(most_.micro_batches, now, [](const std::vector<int>& a, const std::vector<int>& b) {
       return std::equal(a.begin(), a.end(), b.begin(), [](int x, int y) { return x >= y; });
     });
+  }
+
+  void note_adding() { most_.together_adding = std::max(most_.together_adding, held_together()); }
+
+  int held_together() const {
+    std::size_t sum = 0;
+    for (const auto& held : held_) sum += held.size();
+    return static_cast<int>(sum);
   }
 
   // Of moments, those that no other covers.
@@ -133,6 +141,7 @@ class HeldCount {
   std::set<Minibatch> minibatches_;
   std::set<Minibatch> forwards_;         // begun, with forwards to come
   std::set<Minibatch> backwards_begun_;  // likewise
+  std::set<Minibatch> weights_begun_;    // likewise, of W
   std::set<Minibatch> interrupted_;      // of forwards_, those that an update came into
   int waiting_ = 0;                      // micro-batches of HeldCounts::backwards
   HeldCounts most_;

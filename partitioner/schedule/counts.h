@@ -19,7 +19,10 @@ struct HeldCounts {
   // hold most at different moments each such moment is an entry: what they need together is the
   // largest over the entries.
   std::vector<std::vector<int>> micro_batches;
-  int together = 0;     // the largest sum of an entry
+  int together = 0;  // the largest sum of an entry
+  // Likewise, while a gradient is made that is added to another of its minibatch: by a B, or a W
+  // where it is apart, that is not the first.
+  int together_adding = 0;
   int minibatches = 0;  // between their first F and their last B or W
   int backwards = 0;  // micro-batches whose B has begun and whose W, where it is apart, is to come
   // Versions older than the newest that begun forwards of a minibatch still need: another

@@ -121,7 +121,7 @@ TEST(StageFootprint, CountsBothGradientsOfABackwardThatHoldsThemApart) {
 // With two minibatches in flight the last stage holds one: a snapshot comes between its passes, in
 // the place of what they work with.
 TEST(StageLedger, ASnapshotBetweenTwoPasses) {
-  StageFootprint one{100, 10, 4, 3, 7};
+  StageFootprint one{100, 10, 4, 0, 7};
   one.received_once = 4;
   EXPECT_THAT(drawn(stage_ledger(one, {2, 2, 1, true, 0}, StageId{1})),
               testing::HasSubstr(format("wave updates %d\n", 2 * 100 + (100 - 7 - 10 - 4))));
@@ -130,6 +130,54 @@ TEST(StageLedger, ASnapshotBetweenTwoPasses) {
   one.parameters = 20;  // less than what they work with
   EXPECT_THAT(drawn(stage_ledger(one, {2, 2, 1, true, 0}, StageId{1})),
               testing::HasSubstr("wave updates 40\n"));
+}
+
+// A wave of one minibatch is summed up behind its backward, in the place of what that worked with,
+// unless later ones of its round add to it. D more waves wait for a label.
+TEST(StageLedger, AWaveOfOneMinibatchIsSummedUpBetweenTwoPasses) {
+  StageFootprint one{100, 10, 4, 3, 7};
+  one.received_once = 4;
+  const auto waves = [&](const PipelineShape& shape) {
+    const MemoryLedger ledger = stage_ledger(one, shape, StageId{1});
+    EXPECT_EQ(memory_bound(shape, StageId{1}).bytes({one}), ledger.total());
+    for (const LedgerLine& line : ledger.lines) {
+      if (line.name == "wave updates") return line.bytes;
+    }
+    return std::int64_t{0};
+  };
+  PipelineShape shape{3, 1, 1, true, 0};
+  EXPECT_EQ(waves(shape), 100 + (100 - 7 - 10 - 4 - 3));
+  shape.clock_distance = 2;
+  EXPECT_EQ(waves(shape), 300 + (100 - 7 - 10 - 4 - 3));
+  shape.clock_distance = 0;
+  shape.round = 2;
+  EXPECT_EQ(waves(shape), 200);
+  shape.round = 1;
+  shape.halves_pushes = true;  // a whole sum and a snapshot, while no half is there
+  EXPECT_EQ(waves(shape), 50 + (150 - 7 - 10 - 4 - 3));
+  one.parameters = 20;  // less than what passes work with
+  EXPECT_EQ(waves(shape), 10 + (30 - 7 - 10 - 4 - 3));
+  one.parameters = 8;
+  EXPECT_EQ(waves(shape), 4);
+}
+
+// Gradients of a layer that is a stage are messages. Its output may be larger than the message that
+// goes back later.
+TEST(StageFootprint, OfOneLayerWhoseKernelsAreKnown) {
+  const Profile p = test::chain_of(3, {"a"}, [](const auto&) { return 1.0; });
+  LayerCosts costs;
+  costs.output_bytes = {100, 70, 10};
+  costs.stash_bytes = {5, 5, 5};
+  const std::vector<int> ends{1, 2, 3};
+  const auto working = [&](int stage) {
+    return stage_footprint(p, costs, ends, StageId{stage}, 1).working;
+  };
+  EXPECT_EQ(working(1), 70);
+  costs.scratch_bytes = {0, 8, 0};
+  EXPECT_EQ(working(0), 100);
+  EXPECT_EQ(working(1), 8);
+  costs.output_bytes = {30, 70, 10};
+  EXPECT_EQ(working(1), 70 - 30);
 }
 
 TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {

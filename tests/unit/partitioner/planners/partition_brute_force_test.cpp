@@ -152,7 +152,8 @@ class BruteForce {
               : std::min(nm,
                          stages - k + std::max(0, nm - stages) * (stages - 1 - k) / (stages - 1));
       const double copies = 1 + 1 + 1 + (n - 1) + (nm - n) + 2 + c_.request.clock_distance +
-                            (nm - n >= 2 ? 1 : 0);  // the snapshot beside all of these
+                            (nm - n >= 2 ? 1 : 0) -  // the snapshot beside all of these
+                            (nm == 1 ? 1 : 0);       // the sum that is made behind the backward
       // A weight that several layers have belongs to the first. Its stage sends it to each other
       // one; parts of its gradient go from each of these to the one before.
       double tied = 0;
@@ -188,8 +189,9 @@ class BruteForce {
       }
       // Gradients of several micro-batches are unpacked before there is anything to work with.
       const double backward = received / slices + working;
-      // A snapshot that comes between two passes.
-      const double late = nm == 2 && n == 1 ? parameters - working - stash - received / slices : 0;
+      // A snapshot, or the sum of a wave, that comes between two passes.
+      const double late =
+          nm <= 2 && n == 1 ? parameters - working - stash - received / slices - sent : 0;
       const double need = tied + copies * parameters + std::max(0.0, late) + n * stash +
                           (n + 1) * received + 2 * sent +
                           (slices > 1 ? std::max(sent, backward) : backward);

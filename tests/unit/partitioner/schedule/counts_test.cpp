@@ -78,6 +78,22 @@ TEST(CountHeld, Interleaved) {
   EXPECT_EQ(held[0].micro_batches, (std::vector<std::vector<int>>{{3, 2}, {4, 1}}));
 }
 
+// Where backwards are in a row, what the first one read is free when the second one's gradient is
+// added to its.
+TEST(CountHeld, WhileGradientsAreAdded) {
+  const auto adding = [](Rule rule, const ScheduleRequest& request) {
+    std::vector<int> counts;
+    for (const HeldCounts& held : count_held(steady(rule, request))) {
+      counts.push_back(held.together_adding);
+    }
+    return counts;
+  };
+  EXPECT_EQ(adding(Rule::gpipe, {3, 1, 5}), std::vector<int>(3, 4));
+  EXPECT_EQ(adding(Rule::flush_1f1b, {4, 1, 4}), (std::vector<int>{3, 3, 2, 1}));
+  EXPECT_EQ(adding(Rule::flush_1f1b, {4, 1, 8}), (std::vector<int>{4, 3, 2, 1}));
+  EXPECT_EQ(adding(Rule::flush_1f1b, {2, 1, 1}), std::vector<int>(2, 0));
+}
+
 // PipeDream's versions: N - s minibatches in flight at stage s, each with its own.
 TEST(CountHeld, ContinuousHoldsMinibatches) {
   for (int n = 1; n <= 6; ++n) {
