@@ -4,59 +4,15 @@
 #include <algorithm>
 #include <set>
 
+#include "partitioner/cost/gradient_bytes.h"
 #include "partitioner/profile/cut.h"
 #include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 
-GradientBytes gradient_bytes(const Profile& profile, const LayerCosts& costs) {
-  const std::vector<std::int64_t>& output_bytes = costs.output_bytes;
-  const std::size_t layers = profile.layers.size();
-  std::vector<std::size_t> last_reader(layers, 0);
-  std::vector<int> readers(layers, 0);
-  for (std::size_t l = 0; l < layers; ++l) {
-    for (const int input : profile.layers[l].inputs) {
-      last_reader[static_cast<std::size_t>(input)] = l;
-      ++readers[static_cast<std::size_t>(input)];
-    }
-  }
-  std::vector<std::int64_t> beside(layers, 0);
-  for (std::size_t l = 0; l < layers; ++l) {
-    for (std::size_t between = l + 1; between < last_reader[l]; ++between) {
-      beside[between] += output_bytes[l];
-    }
-  }
-  const auto read_by_next_alone = [&](std::size_t l) {
-    return readers[l] == 1 && last_reader[l] == l + 1;
-  };
-  // Without scratch, not all is known: both ways are counted.
-  const bool measured = !costs.scratch_bytes.empty();
-  GradientBytes result;
-  for (std::size_t l = 0; l < layers; ++l) {
-    const std::int64_t scratch = measured ? costs.scratch_bytes[l] : 0;
-    const std::int64_t here = output_bytes[l] + std::min(output_bytes[l], beside[l]);
-    const bool passes_on = readers[l] == 0 || read_by_next_alone(l);
-    const bool chained = l > 0 && read_by_next_alone(l - 1) && passes_on;
-    const bool apart = chained && profile.layers[l].gradients_apart;
-    const std::int64_t input = apart ? output_bytes[l - 1] : 0;
-    result.anywhere.push_back(here);
-    result.inside.push_back(apart || (chained && measured) ? here + input + scratch : 0);
-    result.first.push_back(passes_on && measured ? output_bytes[l] + scratch : 0);
-    result.last.push_back(apart ? std::max(here, input + scratch) : here);
-    std::int64_t returned = 0;
-    for (const int from : profile.layers[l].inputs) {
-      returned += output_bytes[static_cast<std::size_t>(from)];
-    }
-    const bool known = passes_on && measured;
-    result.alone.push_back(known ? std::max(output_bytes[l] - returned, scratch) : output_bytes[l]);
-  }
-  return result;
-}
-
 StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
                                std::span<const int> stage_end, StageId stage, int micro_batches) {
   const auto end_of = [&](int k) { return k < 0 ? 0 : stage_end[static_cast<std::size_t>(k)]; };
-  const GradientBytes gradients = gradient_bytes(profile, costs);
   StageFootprint footprint;
   const std::vector<std::int64_t> own = own_parameter_bytes(profile);
   for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
@@ -82,19 +38,15 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   footprint.stash = footprint.stash_once * micro_batches;
   const int first = end_of(stage.value - 1);
   const int end = end_of(stage.value);
-  const bool measured = !costs.scratch_bytes.empty();
+  const GradientBytes gradients(profile, costs);
   std::int64_t kept = 0;
   for (int l = first; l < end; ++l) {
     const auto at = static_cast<std::size_t>(l);
     kept += costs.stash_bytes[at];
-    const bool last = l + 1 == end;
-    const std::int64_t known = last ? 0 : l == first ? gradients.first[at] : gradients.inside[at];
-    const std::int64_t unknown = !last       ? gradients.anywhere[at]
-                                 : l > first ? gradients.last[at]
-                                             : gradients.alone[at];
-    const std::int64_t freed = last ? 0 : footprint.stash_once - kept;
+    const auto [known, unknown] = gradients.of(l, first, end);
+    const std::int64_t freed = l + 1 == end ? 0 : footprint.stash_once - kept;
     if (known > 0) footprint.gradients = std::max(footprint.gradients, known - freed);
-    if (known == 0 || !measured) {
+    if (known == 0 || !gradients.measured()) {
       footprint.working = std::max(footprint.working, unknown);
     }
     const std::int64_t parameters = profile.layers[at].parameter_bytes;

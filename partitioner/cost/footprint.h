@@ -20,8 +20,8 @@ struct StageFootprint {
   std::int64_t stash = 0;          // kept from forward to backward
   std::int64_t received = 0;       // activations from earlier stages
   std::int64_t sent = 0;           // activations to later stages; once per receiving stage
-  std::int64_t working = 0;        // GradientBytes::anywhere of one layer of which no more
-                                   // is known, or the last one, the most
+  std::int64_t working = 0;        // GradientBytes::OfLayer::unknown of one layer of which
+                                   // no more is known, the most
   std::int64_t samples = 0;        // what its layers read of the samples themselves
   std::int64_t adding = 0;         // what a layer's backward works on and the gradient of its
                                    // parameters, to be added to another's, beyond what those
@@ -47,27 +47,6 @@ struct StageFootprint {
   std::int64_t gradients = 0;
   bool operator==(const StageFootprint&) const = default;
 };
-
-// Gradients of one micro-batch that are there while the backward of layer l works, and what its
-// kernels take beside them, by l. More is known of layers in a chain, each of which alone reads the
-// one before it.
-struct GradientBytes {
-  // That of the output and, at most as much again, those that wait beside it for a layer before it
-  // (skips and branches).
-  std::vector<std::int64_t> anywhere{};
-  // Of a layer that is neither the first nor the last of its stage, or is the first: when it
-  // computes, the stash of the layers behind it is not there. 0: not known. To the byte where it is
-  // known what kernels take; elsewhere only layers that hold two gradients, beside `anywhere`.
-  std::vector<std::int64_t> inside{};
-  std::vector<std::int64_t> first{};
-  // Of a layer that ends its stage: its output's gradient is a message, but its output is there
-  // once more, in another.
-  std::vector<std::int64_t> last{};
-  // Of a layer that is a stage: both gradients are messages. Where it is known what kernels take,
-  // that, or what its output is larger than the message that goes back, which is not there yet.
-  std::vector<std::int64_t> alone{};
-};
-GradientBytes gradient_bytes(const Profile& profile, const LayerCosts& costs);
 
 // Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
 // its device at the micro-batch size. Its samples are the caller's.

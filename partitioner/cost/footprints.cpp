@@ -5,39 +5,12 @@
 
 namespace hetpipe {
 
-RunMaxima::RunMaxima(std::vector<std::int64_t> values)
-    : count_(values.size()), runs_(std::move(values)) {
-  for (std::size_t span = 1; 2 * span <= count_; span *= 2) {
-    const std::size_t below = runs_.size() - count_;
-    for (std::size_t l = 0; l < count_; ++l) {
-      const std::size_t other = std::min(l + span, count_ - 1);
-      runs_.push_back(std::max(runs_[below + l], runs_[below + other]));
-    }
-  }
-}
-
 namespace {
 
 std::vector<std::int64_t> running_sums(std::span<const std::int64_t> values) {
   std::vector<std::int64_t> sums{0};
   for (const std::int64_t value : values) sums.push_back(sums.back() + value);
   return sums;
-}
-
-template <typename BytesOf>
-RunMaxima by_layer(std::size_t layers, const BytesOf& bytes_of) {
-  std::vector<std::int64_t> values;
-  for (std::size_t l = 0; l < layers; ++l) values.push_back(bytes_of(l));
-  return RunMaxima(std::move(values));
-}
-
-// What bytes_of(l) adds to the stashes of the layers up to l; 0 where it adds nothing.
-template <typename BytesOf>
-RunMaxima peaks(std::span<const std::int64_t> kept, const BytesOf& bytes_of) {
-  return by_layer(kept.size() - 1, [&](std::size_t l) {
-    const std::int64_t bytes = bytes_of(l);
-    return bytes > 0 ? bytes + kept[l + 1] : 0;
-  });
 }
 
 }  // namespace
@@ -74,19 +47,8 @@ Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> 
       own_memory_(costs.own_memory),
       stash_bytes_(costs.stash_bytes),
       output_bytes_(costs.output_bytes),
-      measured_(!costs.scratch_bytes.empty()),
-      gradients_(gradient_bytes(profile, costs)),
       kept_(running_sums(stash_bytes_)),
-      unknown_(by_layer(stash_bytes_.size(),
-                        [&](std::size_t l) {
-                          return measured_ && gradients_.inside[l] > 0 ? 0 : gradients_.anywhere[l];
-                        })),
-      known_(peaks(kept_, [&](std::size_t l) { return gradients_.inside[l]; })),
-      adding_(peaks(kept_, [&](std::size_t l) {
-        const std::int64_t parameters = cuts_->of_layer[l];
-        if (parameters == 0) return std::int64_t{0};
-        return std::max(gradients_.inside[l], gradients_.anywhere[l]) + parameters;
-      })) {
+      gradients_(profile, costs, kept_, cuts_->of_layer) {
   if (!costs.update_bytes.empty()) updating_.emplace(costs.update_bytes);
   std::int64_t stash = 0;
   for (std::size_t l = 0; l <= stash_bytes_.size(); ++l) {
@@ -98,31 +60,18 @@ Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> 
   }
 }
 
-std::int64_t Footprints::adding(int first, int end, std::int64_t stash) const {
-  const auto from = static_cast<std::size_t>(first);
-  const auto last = static_cast<std::size_t>(end - 1);
-  std::int64_t most = std::max<std::int64_t>(0, inside(adding_, first, end, stash));
-  if (const std::int64_t parameters = cuts_->of_layer[last]; parameters > 0) {
-    most = std::max(most, (from < last ? gradients_.last : gradients_.alone)[last] + parameters);
-  }
-  if (const std::int64_t parameters = cuts_->of_layer[from]; from < last && parameters > 0) {
-    const std::int64_t there = std::max(gradients_.first[from], gradients_.anywhere[from]);
-    most = std::max(most, there + parameters - freed_before(first, stash));
-  }
-  return most;
-}
-
 StageFootprint Footprints::alone(int first, int end) const {
   StageFootprint footprint;
   footprint.parameters = parameters(first, end);
   footprint.uses = uses(first, end);
   footprint.foreign = foreign(first, end);
-  footprint.working = working(first, end);
   footprint.updating = updating(first, end);
   footprint.stash_once = stash(first, end);
   footprint.stash = micro_batches_ * footprint.stash_once;
-  footprint.gradients = gradients(first, end, footprint.stash_once);
-  footprint.adding = adding(first, end, footprint.stash_once);
+  const Backwards backwards = this->backwards(first, end, footprint.stash_once);
+  footprint.working = backwards.working;
+  footprint.gradients = backwards.gradients;
+  footprint.adding = backwards.adding;
   double read = 0;
   for (const auto& [layer, bytes] : cuts_->read) {
     if (layer >= first && layer < end) read += bytes * (samples_ * micro_batches_);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,26 +12,13 @@
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/footprint.h"
+#include "partitioner/cost/gradient_bytes.h"
+#include "partitioner/cost/run_maxima.h"
 #include "partitioner/profile/tied.h"
 
 // Footprints for searches, which ask for those of millions of stages: from sums over the layers,
 // made once.
 namespace hetpipe {
-
-// The largest of any run of numbers.
-class RunMaxima {
- public:
-  explicit RunMaxima(std::vector<std::int64_t> values);
-  std::int64_t of(int first, int end) const {
-    const std::size_t level = std::bit_width(static_cast<unsigned>(end - first)) - 1;
-    const std::int64_t* const runs = &runs_[level * count_];
-    return std::max(runs[first], runs[static_cast<std::size_t>(end) - (std::size_t{1} << level)]);
-  }
-
- private:
-  std::size_t count_;
-  std::vector<std::int64_t> runs_;  // [j][l]: of l ... l + 2^j - 1
-};
 
 // What a model's layers say of a cut, whatever the devices.
 struct ModelCuts {
@@ -86,21 +72,20 @@ class Footprints {
     return bytes;
   }
   // `stash`: of the same layers. The sum of each and of it grows with `end`.
-  std::int64_t working(int first, int end) const {
-    const auto from = static_cast<std::size_t>(first);
-    if (end - first < 2) return gradients_.alone[from];
-    const std::int64_t last = gradients_.last[static_cast<std::size_t>(end - 1)];
-    const bool known = measured_ && gradients_.first[from] > 0;
-    const std::int64_t ends = std::max(last, known ? 0 : gradients_.anywhere[from]);
-    return end - first < 3 ? ends : std::max(ends, unknown_.of(first + 1, end - 1));
+  struct Backwards {
+    std::int64_t working = 0;
+    std::int64_t gradients = 0;
+    std::int64_t adding = 0;
+  };
+  Backwards backwards(int first, int end, std::int64_t stash) const {
+    GradientPeaks::Most most = gradients_.between(first, end);
+    GradientPeaks::Most last = gradients_.of_layer(end - 1, first, end);
+    if (end - first > 1) most.raise(gradients_.of_layer(first, first, end));
+    const std::int64_t freed = kept_[static_cast<std::size_t>(first)] + stash;
+    const std::int64_t of_last = kept_[static_cast<std::size_t>(end)];
+    return {std::max(most.unknown, last.unknown), std::max<std::int64_t>(0, most.known - freed),
+            std::max({std::int64_t{0}, most.adding - freed, last.adding - of_last})};
   }
-  std::int64_t gradients(int first, int end, std::int64_t stash) const {
-    if (end - first < 2) return 0;
-    const std::int64_t of_first = gradients_.first[static_cast<std::size_t>(first)];
-    const std::int64_t known = of_first > 0 ? of_first - freed_before(first, stash) : 0;
-    return std::max({std::int64_t{0}, known, inside(known_, first, end, stash)});
-  }
-  std::int64_t adding(int first, int end, std::int64_t stash) const;
   std::int64_t samples_ahead(int first, int end) const {
     if (!own_memory_) return 0;
     double most = 0;
@@ -131,17 +116,6 @@ class Footprints {
     std::int64_t stash = 0;
   };
 
-  // Of the stash of [first, end), before the backward of layer `first`.
-  std::int64_t freed_before(int first, std::int64_t stash) const {
-    const auto from = static_cast<std::size_t>(first);
-    return stash - (kept_[from + 1] - kept_[from]);
-  }
-  // Of `peaks`, running sums of stashes included, that of the layers between the first and the last
-  // of [first, end), beyond `stash`.
-  std::int64_t inside(const RunMaxima& peaks, int first, int end, std::int64_t stash) const {
-    if (end - first < 3) return 0;
-    return peaks.of(first + 1, end - 1) - kept_[static_cast<std::size_t>(first)] - stash;
-  }
   StageFootprint with_received(int first, int end) const;
 
   std::shared_ptr<const ModelCuts> cuts_;
@@ -150,13 +124,9 @@ class Footprints {
   bool own_memory_;
   std::vector<std::int64_t> stash_bytes_;
   std::vector<std::int64_t> output_bytes_;
-  std::vector<Sums> sums_;  // of the layers before each
-  bool measured_;           // what kernels take beside gradients
-  GradientBytes gradients_;
+  std::vector<Sums> sums_;          // of the layers before each
   std::vector<std::int64_t> kept_;  // stashes of the layers before each
-  RunMaxima unknown_;               // GradientBytes::anywhere where no more is known; 0 elsewhere
-  RunMaxima known_;                 // inside, with the stashes up to its layer; 0: not known
-  RunMaxima adding_;                // likewise, with the parameters; 0: none
+  GradientPeaks gradients_;
   std::optional<RunMaxima> updating_;  // none where no update has any
 };
 

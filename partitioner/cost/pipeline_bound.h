@@ -27,8 +27,8 @@ class PipelineBound {
   std::int64_t bytes(const Footprints& of, int first, int end, std::int64_t received,
                      std::int64_t sent, const Tied& tied = {0, 0}) const {
     const std::int64_t stash = of.stash(first, end);
-    const std::int64_t workspace =
-        working_ * std::max(of.working(first, end), of.gradients(first, end, stash));
+    const Footprints::Backwards backwards = of.backwards(first, end, stash);
+    const std::int64_t workspace = working_ * std::max(backwards.working, backwards.gradients);
     const std::int64_t returned = returned_ * received;
     const std::int64_t unpacked =
         micro_batches_ > 1 ? std::max<std::int64_t>(0, micro_batches_ * sent - workspace - returned)

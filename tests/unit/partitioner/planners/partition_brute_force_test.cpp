@@ -117,10 +117,10 @@ class BruteForce {
           parameters += static_cast<double>(c_.profile.layers[ls].parameter_bytes);
         }
         stash += slices * static_cast<double>(m.stash_bytes[ls]);
-        double beside = 0;  // tensors that jump over this layer
-        for (int from = 0; from < l && ends[ks] - first > 1; ++from) {
+        double beside = 0;  // tensors that jump over this layer, from and to layers of the stage
+        for (int from = first; from < l && ends[ks] - first > 1; ++from) {
           bool over = false;
-          for (int to = l + 1; to < ends.back(); ++to) {
+          for (int to = l + 1; to < ends[ks]; ++to) {
             const auto& inputs = c_.profile.layers[static_cast<std::size_t>(to)].inputs;
             over = over || std::find(inputs.begin(), inputs.end(), from) != inputs.end();
           }

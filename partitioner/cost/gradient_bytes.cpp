@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/cost/gradient_bytes.h"
+
+namespace hetpipe {
+
+RunMaxima::RunMaxima(std::vector<std::int64_t> values)
+    : count_(values.size()), runs_(std::move(values)) {
+  for (std::size_t span = 1; 2 * span <= count_; span *= 2) {
+    const std::size_t below = runs_.size() - count_;
+    for (std::size_t l = 0; l < count_; ++l) {
+      const std::size_t other = std::min(l + span, count_ - 1);
+      runs_.push_back(std::max(runs_[below + l], runs_[below + other]));
+    }
+  }
+}
+
+GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs)
+    : layers_(profile.layers.size()), measured_(!costs.scratch_bytes.empty()) {
+  std::vector<std::vector<int>> readers(layers_.size());
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    for (const int input : profile.layers[l].inputs) {
+      readers[static_cast<std::size_t>(input)].push_back(static_cast<int>(l));
+    }
+  }
+  const auto read_by_next_alone = [&](std::size_t l) {
+    return readers[l].size() == 1 && readers[l].front() == static_cast<int>(l) + 1;
+  };
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    Layer& layer = layers_[l];
+    layer.output = costs.output_bytes[l];
+    layer.scratch = measured_ ? costs.scratch_bytes[l] : 0;
+    layer.passes_on = readers[l].empty() || read_by_next_alone(l);
+    layer.chained = l > 0 && read_by_next_alone(l - 1) && layer.passes_on;
+    layer.apart = layer.chained && profile.layers[l].gradients_apart;
+    layer.input = layer.apart ? costs.output_bytes[l - 1] : 0;
+    for (const int input : profile.layers[l].inputs) {
+      layer.returned += costs.output_bytes[static_cast<std::size_t>(input)];
+    }
+    std::size_t between = l + 1;
+    for (const int reader : readers[l]) {
+      for (; between < static_cast<std::size_t>(reader); ++between) {
+        layers_[between].passing.push_back({static_cast<int>(l), reader, layer.output});
+      }
+      between = static_cast<std::size_t>(reader);
+    }
+  }
+}
+
+GradientBytes::OfLayer GradientBytes::of(int l, int first, int end) const {
+  const Layer& layer = layers_[static_cast<std::size_t>(l)];
+  std::int64_t beside = 0;
+  for (const Passing& tensor : layer.passing) {
+    if (tensor.producer >= first && tensor.next_reader < end) beside += tensor.bytes;
+  }
+  const std::int64_t here = layer.output + std::min(layer.output, beside);
+  const bool known = layer.passes_on && measured_;
+  if (l == first && l + 1 == end) {
+    const std::int64_t more = std::max(layer.output - layer.returned, layer.scratch);
+    return {.unknown = known ? more : layer.output};
+  }
+  if (l + 1 == end) {
+    return {.unknown = layer.apart ? std::max(here, layer.input + layer.scratch) : here};
+  }
+  if (l == first) return {known ? layer.output + layer.scratch : 0, here};
+  const bool inside = layer.apart || (layer.chained && measured_);
+  return {inside ? here + layer.input + layer.scratch : 0, here};
+}
+
+GradientPeaks::Most GradientPeaks::of_layer(int l, int first, int end) const {
+  const auto at = static_cast<std::size_t>(l);
+  const GradientBytes::OfLayer bytes = gradients_.of(l, first, end);
+  Most most;
+  if (bytes.known == 0 || !gradients_.measured()) most.unknown = bytes.unknown;
+  if (bytes.known > 0) most.known = bytes.known + kept_[at + 1];
+  if (parameters_[at] > 0) {
+    most.adding = std::max(bytes.known, bytes.unknown) + parameters_[at] + kept_[at + 1];
+  }
+  return most;
+}
+
+GradientPeaks::Most GradientPeaks::one_by_one(int first, int end) const {
+  Most most;
+  for (int l = first + 1; l + 1 < end; ++l) most.raise(of_layer(l, first, end));
+  return most;
+}
+
+namespace {
+
+template <typename BytesOf>
+RunMaxima by_layer(int layers, const BytesOf& bytes_of) {
+  std::vector<std::int64_t> values;
+  for (int l = 0; l < layers; ++l) values.push_back(bytes_of(l));
+  return RunMaxima(std::move(values));
+}
+
+}  // namespace
+
+GradientPeaks::GradientPeaks(const Profile& profile, const LayerCosts& costs,
+                             std::vector<std::int64_t> kept, std::vector<std::int64_t> parameters)
+    : gradients_(profile, costs),
+      kept_(std::move(kept)),
+      parameters_(std::move(parameters)),
+      // As if it were neither the first nor the last, and no tensor came from or went elsewhere.
+      unknown_(by_layer(gradients_.layers(),
+                        [&](int l) { return of_layer(l, -1, gradients_.layers() + 1).unknown; })),
+      known_(by_layer(gradients_.layers(),
+                      [&](int l) { return of_layer(l, -1, gradients_.layers() + 1).known; })),
+      adding_(by_layer(gradients_.layers(),
+                       [&](int l) { return of_layer(l, -1, gradients_.layers() + 1).adding; })) {
+  const int layers = gradients_.layers();
+  for (int first = 0; first <= layers; ++first) {
+    front_.push_back({first + 1});
+    back_.push_back({first - 1});
+  }
+  for (int l = 0; l < layers; ++l) {
+    for (const GradientBytes::Passing& tensor : gradients_.passing(l)) {
+      for (int first = tensor.producer + 1; first < l; ++first) {
+        Edge& edge = front_[static_cast<std::size_t>(first)];
+        edge.bound = std::max(edge.bound, l + 1);
+      }
+      for (int end = l + 2; end <= tensor.next_reader; ++end) {
+        Edge& edge = back_[static_cast<std::size_t>(end)];
+        edge.bound = std::min(edge.bound, l);
+      }
+    }
+  }
+  for (int cut = 0; cut <= layers; ++cut) {
+    Edge& front = front_[static_cast<std::size_t>(cut)];
+    for (int l = cut + 1; l < front.bound; ++l) front.most.raise(of_layer(l, cut, layers + 1));
+    Edge& back = back_[static_cast<std::size_t>(cut)];
+    for (int l = back.bound; l + 1 < cut; ++l) back.most.raise(of_layer(l, -1, cut));
+  }
+}
+
+}  // namespace hetpipe
