@@ -29,17 +29,16 @@ GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs)
     Layer& layer = layers_[l];
     layer.output = costs.output_bytes[l];
     layer.scratch = measured_ ? costs.scratch_bytes[l] : 0;
-    layer.passes_on = readers[l].empty() || read_by_next_alone(l);
-    layer.chained = l > 0 && read_by_next_alone(l - 1) && layer.passes_on;
-    layer.apart = layer.chained && profile.layers[l].gradients_apart;
-    layer.input = layer.apart ? costs.output_bytes[l - 1] : 0;
+    layer.apart = profile.layers[l].gradients_apart;
+    layer.chained =
+        l > 0 && read_by_next_alone(l - 1) && (readers[l].empty() || read_by_next_alone(l));
     for (const int input : profile.layers[l].inputs) {
-      layer.returned += costs.output_bytes[static_cast<std::size_t>(input)];
+      layer.inputs.push_back({input, costs.output_bytes[static_cast<std::size_t>(input)]});
     }
     std::size_t between = l + 1;
     for (const int reader : readers[l]) {
       for (; between < static_cast<std::size_t>(reader); ++between) {
-        layers_[between].passing.push_back({static_cast<int>(l), reader, layer.output});
+        layers_[between].passing.push_back({static_cast<int>(l), layer.output, reader});
       }
       between = static_cast<std::size_t>(reader);
     }
@@ -49,21 +48,28 @@ GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs)
 GradientBytes::OfLayer GradientBytes::of(int l, int first, int end) const {
   const Layer& layer = layers_[static_cast<std::size_t>(l)];
   std::int64_t beside = 0;
-  for (const Passing& tensor : layer.passing) {
+  for (const Tensor& tensor : layer.passing) {
     if (tensor.producer >= first && tensor.next_reader < end) beside += tensor.bytes;
   }
+  std::int64_t made = 0;      // gradients of inputs, beside that of the output
+  std::int64_t returned = 0;  // those that are messages
+  for (const Tensor& input : layer.inputs) {
+    if (input.producer < first) {
+      returned += input.bytes;
+    } else if (layer.apart) {
+      made += input.bytes;
+    }
+  }
+  const bool last = l + 1 == end;
+  if (measured_) {
+    const std::int64_t there = beside + made + layer.scratch;
+    if (!last) return {.known = layer.output + there};
+    return {.unknown = std::max(layer.output - (l == first ? returned : 0), there)};
+  }
   const std::int64_t here = layer.output + std::min(layer.output, beside);
-  const bool known = layer.passes_on && measured_;
-  if (l == first && l + 1 == end) {
-    const std::int64_t more = std::max(layer.output - layer.returned, layer.scratch);
-    return {.unknown = known ? more : layer.output};
-  }
-  if (l + 1 == end) {
-    return {.unknown = layer.apart ? std::max(here, layer.input + layer.scratch) : here};
-  }
-  if (l == first) return {known ? layer.output + layer.scratch : 0, here};
-  const bool inside = layer.apart || (layer.chained && measured_);
-  return {inside ? here + layer.input + layer.scratch : 0, here};
+  if (!layer.chained || l == first) made = 0;
+  if (last) return {.unknown = std::max(here, made)};
+  return {made > 0 ? here + made : 0, here};
 }
 
 GradientPeaks::Most GradientPeaks::of_layer(int l, int first, int end) const {
@@ -112,12 +118,18 @@ GradientPeaks::GradientPeaks(const Profile& profile, const LayerCosts& costs,
     front_.push_back({first + 1});
     back_.push_back({first - 1});
   }
+  const auto comes_from_before = [&](int l, int producer) {
+    for (int first = producer + 1; first < l; ++first) {
+      Edge& edge = front_[static_cast<std::size_t>(first)];
+      edge.bound = std::max(edge.bound, l + 1);
+    }
+  };
   for (int l = 0; l < layers; ++l) {
-    for (const GradientBytes::Passing& tensor : gradients_.passing(l)) {
-      for (int first = tensor.producer + 1; first < l; ++first) {
-        Edge& edge = front_[static_cast<std::size_t>(first)];
-        edge.bound = std::max(edge.bound, l + 1);
-      }
+    for (const GradientBytes::Tensor& input : gradients_.inputs(l)) {
+      comes_from_before(l, input.producer);
+    }
+    for (const GradientBytes::Tensor& tensor : gradients_.passing(l)) {
+      comes_from_before(l, tensor.producer);
       for (int end = l + 2; end <= tensor.next_reader; ++end) {
         Edge& edge = back_[static_cast<std::size_t>(end)];
         edge.bound = std::min(edge.bound, l);

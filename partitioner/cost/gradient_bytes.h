@@ -13,50 +13,51 @@
 namespace hetpipe {
 
 // Gradients of one micro-batch that are there while the backward of a layer works, and what its
-// kernels take beside them. More is known of layers in a chain, each of which alone reads the one
-// before it.
+// kernels take beside them: all of it where the profile says what they take, else as much as is
+// known.
 class GradientBytes {
  public:
   GradientBytes(const Profile& profile, const LayerCosts& costs);
 
   struct OfLayer {
-    // To the byte where it is known what kernels take; elsewhere only layers that hold two
-    // gradients. While it works the stash of the layers behind it is not there. 0: not known.
+    // The gradient of its output, those of its inputs that are not written into its place, those
+    // that wait beside it for a layer before it (skips and branches), and scratch. The stash of the
+    // layers behind it has gone. Where it is not known what kernels take, only of layers in a
+    // chain, each of which alone reads the one before it, that hold two gradients. 0: not known.
     std::int64_t known = 0;
-    // The gradient of its output and, at most as much again, those that wait beside it for a layer
-    // before it (skips and branches), unless they are messages.
+    // The gradient of its output and, at most as much again, those that wait beside it.
     std::int64_t unknown = 0;
   };
-  // Of layer l of the stage [first, end). The gradient of the stage's output is a message, but
-  // that output is there once more, in another. Of a layer that is a stage both gradients are
-  // messages: where it is known what kernels take, that counts, or what its output is larger than
-  // the message that goes back, which is not there yet.
+  // Of layer l of the stage [first, end). Gradients of what comes from other stages, or goes there
+  // last, are messages. At the end of a stage so is that of the output, but the output itself is
+  // there once more, in another; of a layer that is a stage, while the message that goes back is
+  // not there yet.
   OfLayer of(int l, int first, int end) const;
 
-  // Whether what is known is all that a layer needs.
+  // Whether the profile says what kernels take.
   bool measured() const { return measured_; }
 
-  // A tensor that bypasses a layer.
-  struct Passing {
+  struct Tensor {
     int producer = 0;
-    int next_reader = 0;
     std::int64_t bytes = 0;
+    int next_reader = 0;  // of those that bypass a layer
   };
-  std::span<const Passing> passing(int l) const {
+  std::span<const Tensor> passing(int l) const {
     return layers_[static_cast<std::size_t>(l)].passing;
+  }
+  std::span<const Tensor> inputs(int l) const {
+    return layers_[static_cast<std::size_t>(l)].inputs;
   }
   int layers() const { return static_cast<int>(layers_.size()); }
 
  private:
   struct Layer {
     std::int64_t output = 0;
-    std::int64_t input = 0;  // its gradient, where that is beside the output's
     std::int64_t scratch = 0;
-    std::int64_t returned = 0;  // gradients of all its inputs
-    bool passes_on = false;     // read by the next layer alone, or by none
-    bool chained = false;       // and alone reads the layer before it
-    bool apart = false;
-    std::vector<Passing> passing{};
+    bool apart = false;    // ProfileLayer::gradients_apart
+    bool chained = false;  // alone reads the layer before it, and is read by the next alone
+    std::vector<Tensor> inputs{};
+    std::vector<Tensor> passing{};  // that bypass it
   };
   std::vector<Layer> layers_;
   bool measured_;
@@ -97,8 +98,8 @@ class GradientPeaks {
   }
 
  private:
-  // Layers behind a cut that tensors from before it bypass, or before one that tensors bypass on
-  // their way to readers behind it: their gradients are messages.
+  // Layers behind a cut that tensors from before it reach or bypass, or before one that tensors
+  // bypass on their way to readers behind it: their gradients are messages.
   struct Edge {
     int bound = 0;  // one past them, or the first
     Most most{};    // of them

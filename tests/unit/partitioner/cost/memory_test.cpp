@@ -180,6 +180,29 @@ TEST(StageFootprint, OfOneLayerWhoseKernelsAreKnown) {
   EXPECT_EQ(working(1), 70 - 30);
 }
 
+// Layer 2 reads what layer 0 makes, too, and so does layer 4 in the next stage.
+TEST(StageFootprint, CountsGradientsThatWaitForALayerOfTheStage) {
+  Profile p = test::chain_of(5, {"a"}, [](const auto&) { return 1.0; });
+  p.layers[2].inputs = {1, 0};
+  p.layers[2].gradients_apart = true;
+  p.layers[4].inputs = {3, 0};
+  LayerCosts costs;
+  costs.output_bytes = {100, 40, 30, 20, 10};
+  costs.stash_bytes = {1, 2, 4, 8, 16};
+  const auto of = [&](const std::vector<int>& ends, int stage) {
+    return stage_footprint(p, costs, ends, StageId{stage}, 1);
+  };
+  EXPECT_EQ(of({5}, 0).working, 100);
+  EXPECT_EQ(of({4, 5}, 0).working, 100);
+  // As far as is known: of what waits beside, as much again.
+  EXPECT_EQ(of({5}, 0).gradients, 30 + 30 + 40 + 100 - 24);
+  costs.scratch_bytes = {0, 0, 0, 0, 0};
+  // Both inputs of layer 2, as its backward begins; the last two have freed what they stashed.
+  EXPECT_EQ(of({5}, 0).gradients, 30 + 100 + 40 + 100 - 24);
+  EXPECT_EQ(of({4, 5}, 0).gradients, 30 + 100 + 40 - 8);  // layer 4 sends its part
+  EXPECT_EQ(of({1, 5}, 1).gradients, 30 + 40 - 24);       // layer 0 gets its own
+}
+
 TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
   Profile p = test::chain_of(5, {"a"}, [](const auto&) { return 1.0; });
   p.layers[4].inputs = {3, 0};  // a skip over both cuts
@@ -195,7 +218,7 @@ TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
   EXPECT_EQ(front.stash, 3 * 22);
   EXPECT_EQ(front.received, 0);
   EXPECT_EQ(front.sent, 3 * (1 + 10 + 1));  // layer 0 to both
-  EXPECT_EQ(front.working, 10 + 1);         // layer 0 passes layer 1 by
+  EXPECT_EQ(front.working, 10);  // the gradient of layer 0, which passes by, is a message
   const StageFootprint middle = stage_footprint(p, costs, ends, StageId{1}, 3);
   EXPECT_EQ(middle.parameters, 1000);  // layer 3 uses the ones of layer 2
   EXPECT_EQ(middle.uses, 1000);
