@@ -38,7 +38,7 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   footprint.stash = footprint.stash_once * micro_batches;
   const int first = end_of(stage.value - 1);
   const int end = end_of(stage.value);
-  const GradientBytes gradients(profile, costs);
+  const GradientBytes gradients(profile, costs, first, end);
   std::int64_t kept = 0;
   for (int l = first; l < end; ++l) {
     const auto at = static_cast<std::size_t>(l);

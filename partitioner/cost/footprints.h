@@ -78,9 +78,8 @@ class Footprints {
     std::int64_t adding = 0;
   };
   Backwards backwards(int first, int end, std::int64_t stash) const {
-    GradientPeaks::Most most = gradients_.between(first, end);
-    GradientPeaks::Most last = gradients_.of_layer(end - 1, first, end);
-    if (end - first > 1) most.raise(gradients_.of_layer(first, first, end));
+    const GradientPeaks::Most most = gradients_.before_last(first, end);
+    const GradientPeaks::Most last = gradients_.last(first, end);
     const std::int64_t freed = kept_[static_cast<std::size_t>(first)] + stash;
     const std::int64_t of_last = kept_[static_cast<std::size_t>(end)];
     return {std::max(most.unknown, last.unknown), std::max<std::int64_t>(0, most.known - freed),

@@ -15,59 +15,64 @@ RunMaxima::RunMaxima(std::vector<std::int64_t> values)
 }
 
 GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs)
-    : layers_(profile.layers.size()), measured_(!costs.scratch_bytes.empty()) {
-  std::vector<std::vector<int>> readers(layers_.size());
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    : GradientBytes(profile, costs, 0, static_cast<int>(profile.layers.size())) {}
+
+GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs, int first, int end)
+    : output_(costs.output_bytes), scratch_(costs.scratch_bytes) {
+  const std::size_t layers = output_.size();
+  std::vector<std::size_t> from(layers);  // the first layer that no reader yet is behind
+  std::vector<int> readers(layers, 0);
+  std::vector<std::pair<std::size_t, Tensor>> passing;
+  for (std::size_t l = 0; l < layers; ++l) {
+    from[l] = l + 1;
     for (const int input : profile.layers[l].inputs) {
-      readers[static_cast<std::size_t>(input)].push_back(static_cast<int>(l));
-    }
-  }
-  const auto read_by_next_alone = [&](std::size_t l) {
-    return readers[l].size() == 1 && readers[l].front() == static_cast<int>(l) + 1;
-  };
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    Layer& layer = layers_[l];
-    layer.output = costs.output_bytes[l];
-    layer.scratch = measured_ ? costs.scratch_bytes[l] : 0;
-    layer.apart = profile.layers[l].gradients_apart;
-    layer.chained =
-        l > 0 && read_by_next_alone(l - 1) && (readers[l].empty() || read_by_next_alone(l));
-    for (const int input : profile.layers[l].inputs) {
-      layer.inputs.push_back({input, costs.output_bytes[static_cast<std::size_t>(input)]});
-    }
-    std::size_t between = l + 1;
-    for (const int reader : readers[l]) {
-      for (; between < static_cast<std::size_t>(reader); ++between) {
-        layers_[between].passing.push_back({static_cast<int>(l), layer.output, reader});
+      const auto producer = static_cast<std::size_t>(input);
+      const Tensor tensor{input, output_[producer], static_cast<int>(l)};
+      for (; from[producer] < l; ++from[producer]) {
+        if (input >= first && tensor.next_reader < end)
+          passing.emplace_back(from[producer], tensor);
       }
-      between = static_cast<std::size_t>(reader);
+      inputs_.tensors.push_back(tensor);
+      ++readers[producer];
     }
+    inputs_.begin.push_back(inputs_.tensors.size());
+  }
+  std::stable_sort(passing.begin(), passing.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto next_alone_reads = [&](std::size_t l) { return readers[l] == 1 && from[l] == l + 1; };
+  auto at = passing.begin();
+  for (std::size_t l = 0; l < layers; ++l) {
+    for (; at != passing.end() && at->first == l; ++at) passing_.tensors.push_back(at->second);
+    passing_.begin.push_back(passing_.tensors.size());
+    apart_.push_back(profile.layers[l].gradients_apart);
+    chained_.push_back(l > 0 && next_alone_reads(l - 1) &&
+                       (readers[l] == 0 || next_alone_reads(l)));
   }
 }
 
 GradientBytes::OfLayer GradientBytes::of(int l, int first, int end) const {
-  const Layer& layer = layers_[static_cast<std::size_t>(l)];
+  const auto at = static_cast<std::size_t>(l);
   std::int64_t beside = 0;
-  for (const Tensor& tensor : layer.passing) {
+  for (const Tensor& tensor : passing(l)) {
     if (tensor.producer >= first && tensor.next_reader < end) beside += tensor.bytes;
   }
   std::int64_t made = 0;      // gradients of inputs, beside that of the output
   std::int64_t returned = 0;  // those that are messages
-  for (const Tensor& input : layer.inputs) {
+  for (const Tensor& input : inputs(l)) {
     if (input.producer < first) {
       returned += input.bytes;
-    } else if (layer.apart) {
+    } else if (apart_[at]) {
       made += input.bytes;
     }
   }
   const bool last = l + 1 == end;
-  if (measured_) {
-    const std::int64_t there = beside + made + layer.scratch;
-    if (!last) return {.known = layer.output + there};
-    return {.unknown = std::max(layer.output - (l == first ? returned : 0), there)};
+  if (measured()) {
+    const std::int64_t there = beside + made + scratch_[at];
+    if (!last) return {.known = output_[at] + there};
+    return {.unknown = std::max(output_[at] - (l == first ? returned : 0), there)};
   }
-  const std::int64_t here = layer.output + std::min(layer.output, beside);
-  if (!layer.chained || l == first) made = 0;
+  const std::int64_t here = output_[at] + std::min(output_[at], beside);
+  if (!chained_[at] || l == first) made = 0;
   if (last) return {.unknown = std::max(here, made)};
   return {made > 0 ? here + made : 0, here};
 }
@@ -86,7 +91,7 @@ GradientPeaks::Most GradientPeaks::of_layer(int l, int first, int end) const {
 
 GradientPeaks::Most GradientPeaks::one_by_one(int first, int end) const {
   Most most;
-  for (int l = first + 1; l + 1 < end; ++l) most.raise(of_layer(l, first, end));
+  for (int l = first; l + 1 < end; ++l) most.raise(of_layer(l, first, end));
   return most;
 }
 
@@ -138,9 +143,19 @@ GradientPeaks::GradientPeaks(const Profile& profile, const LayerCosts& costs,
   }
   for (int cut = 0; cut <= layers; ++cut) {
     Edge& front = front_[static_cast<std::size_t>(cut)];
-    for (int l = cut + 1; l < front.bound; ++l) front.most.raise(of_layer(l, cut, layers + 1));
+    for (int l = cut; l < std::min(front.bound, layers); ++l) {
+      front.most.raise(of_layer(l, cut, layers + 1));
+    }
     Edge& back = back_[static_cast<std::size_t>(cut)];
     for (int l = back.bound; l + 1 < cut; ++l) back.most.raise(of_layer(l, -1, cut));
+  }
+  for (int l = 0; l < layers; ++l) {
+    Last last{l - 1};  // alone it is a stage of its own kind
+    for (const GradientBytes::Tensor& input : gradients_.inputs(l)) {
+      last.first_input = std::min(last.first_input, input.producer);
+    }
+    last.most = of_layer(l, -1, l + 1);
+    last_.push_back(last);
   }
 }
 

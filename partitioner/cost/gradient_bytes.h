@@ -18,6 +18,8 @@ namespace hetpipe {
 class GradientBytes {
  public:
   GradientBytes(const Profile& profile, const LayerCosts& costs);
+  // For stages inside of [first, end) alone, which takes less to make.
+  GradientBytes(const Profile& profile, const LayerCosts& costs, int first, int end);
 
   struct OfLayer {
     // The gradient of its output, those of its inputs that are not written into its place, those
@@ -35,36 +37,36 @@ class GradientBytes {
   OfLayer of(int l, int first, int end) const;
 
   // Whether the profile says what kernels take.
-  bool measured() const { return measured_; }
+  bool measured() const { return !scratch_.empty(); }
 
   struct Tensor {
     int producer = 0;
     std::int64_t bytes = 0;
     int next_reader = 0;  // of those that bypass a layer
   };
-  std::span<const Tensor> passing(int l) const {
-    return layers_[static_cast<std::size_t>(l)].passing;
-  }
-  std::span<const Tensor> inputs(int l) const {
-    return layers_[static_cast<std::size_t>(l)].inputs;
-  }
-  int layers() const { return static_cast<int>(layers_.size()); }
+  std::span<const Tensor> passing(int l) const { return passing_.of(l); }
+  std::span<const Tensor> inputs(int l) const { return inputs_.of(l); }
+  int layers() const { return static_cast<int>(output_.size()); }
 
  private:
-  struct Layer {
-    std::int64_t output = 0;
-    std::int64_t scratch = 0;
-    bool apart = false;    // ProfileLayer::gradients_apart
-    bool chained = false;  // alone reads the layer before it, and is read by the next alone
-    std::vector<Tensor> inputs{};
-    std::vector<Tensor> passing{};  // that bypass it
+  struct ByLayer {
+    std::vector<Tensor> tensors{};
+    std::vector<std::size_t> begin{0};  // [layers + 1]
+    std::span<const Tensor> of(int l) const {
+      const auto at = static_cast<std::size_t>(l);
+      return std::span(tensors).subspan(begin[at], begin[at + 1] - begin[at]);
+    }
   };
-  std::vector<Layer> layers_;
-  bool measured_;
+
+  std::vector<std::int64_t> output_;
+  std::vector<std::int64_t> scratch_;  // empty: not known
+  std::vector<bool> apart_;            // ProfileLayer::gradients_apart
+  std::vector<bool> chained_;          // alone reads the layer before it, and is read by the next
+  ByLayer inputs_;
+  ByLayer passing_;  // that bypass it
 };
 
-// The most of these over the layers of a stage but its first and last, for searches that ask
-// millions of times.
+// The most of these over the layers of a stage, for searches that ask millions of times.
 class GradientPeaks {
  public:
   // `kept`: running sums of the layers' stashes, [layers + 1]; `parameters`: of each layer.
@@ -81,9 +83,8 @@ class GradientPeaks {
       adding = std::max(adding, other.adding);
     }
   };
-  Most of_layer(int l, int first, int end) const;
-  Most between(int first, int end) const {
-    if (end - first < 3) return {};
+  // Of the layers of the stage [first, end) but the last.
+  Most before_last(int first, int end) const {
     const Edge& front = front_[static_cast<std::size_t>(first)];
     const Edge& back = back_[static_cast<std::size_t>(end)];
     const bool apart = front.bound <= back.bound && front.bound < end && back.bound > first;
@@ -96,20 +97,31 @@ class GradientPeaks {
     }
     return most;
   }
+  Most last(int first, int end) const {
+    const Last& last = last_[static_cast<std::size_t>(end - 1)];
+    return first <= last.first_input ? last.most : of_layer(end - 1, first, end);
+  }
 
  private:
-  // Layers behind a cut that tensors from before it reach or bypass, or before one that tensors
-  // bypass on their way to readers behind it: their gradients are messages.
+  // The first layer, and those behind it that tensors from before it reach or bypass; or those
+  // before a stage's last one that tensors bypass on their way to other stages: the gradients of
+  // these tensors are messages.
   struct Edge {
     int bound = 0;  // one past them, or the first
     Most most{};    // of them
   };
+  struct Last {
+    int first_input = 0;  // where the first of its inputs is made
+    Most most{};          // in a stage that has them all
+  };
+  Most of_layer(int l, int first, int end) const;
   Most one_by_one(int first, int end) const;
 
   GradientBytes gradients_;
   std::vector<std::int64_t> kept_;
   std::vector<std::int64_t> parameters_;
   std::vector<Edge> front_, back_;  // [first], [end]
+  std::vector<Last> last_;          // [layer]
   RunMaxima unknown_, known_, adding_;
 };
 
