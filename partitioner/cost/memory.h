@@ -44,9 +44,9 @@ struct MemoryLedger {
 //                                   under all-reduce as many as the first stage holds more
 //                                   minibatches
 //   second version     P            where updates are visible one wave late
-//   summed update      P            where they are made by wave: while it becomes the newer
-//                                   version, between two passes: less one micro-batch's stash and
-//                                   the workspace
+//   summed update      P            where they are made by waves of several minibatches: while it
+//                                   becomes the newer version, between two passes: less one
+//                                   micro-batch's stash and the workspace
 //   predicted weights  P            of the micro-batch that is computed, where its pass looks ahead
 //                      P each       where predictions are shared: for every pass that has begun and
 //                                   looks ahead (where fewer are there while gradients are added,
@@ -60,8 +60,11 @@ struct MemoryLedger {
 //                                   bf16
 //                      + P          where Nm - n >= 2: the snapshot arrives while the wave behind
 //                                   its gate makes updates; where Nm = 2 and n = 1 between two
-//                                   passes, so less their stash, message and workspace; elsewhere
+//                                   passes, so less their stash, messages and workspace; elsewhere
 //                                   it takes an older version's place
+//                      - P          where Nm = 1 and every wave is pushed: its sum is made between
+//                                   two passes, too, where it adds P (3/2 P where pushes are bf16)
+//                                   less the same
 //   tied weights       of layers that use another one's: a part of its gradient; where that one is
 //   in
 //                      an earlier stage, its weights for each minibatch held (2 where B computes
@@ -83,11 +86,11 @@ struct MemoryLedger {
 //                      stages sent for the backwards but one whose W is to come
 //   waiting gradients  of all backwards whose W is to come, where it is apart
 //   workspace          working, or gradients where these are more; where gradients of several
-//                      micro-batches are added, adding where that is more (where backwards follow
-//                      each other less one micro-batch's stash, which the first one has freed).
-//                      Where W is apart late_adding, or what of working does not wait.
-//                      Or what the update needs beside the gradient and what its minibatch has
-//                      freed (behind a flush: all activations), where that is more
+//                      micro-batches are added, adding where that is more (less the stash of as
+//                      many micro-batches as are fewer then). Where W is apart late_adding, less
+//                      the same, or what of working does not wait. Or what the update needs beside
+//                      the gradient and what its minibatch has freed (behind a flush: all
+//                      activations), where that is more
 //
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
 // left out.
