@@ -92,5 +92,6 @@ int checkpoint_export(const Invocation& how);
 int checkpoint_import(const Invocation& how);
 int data_import(const Invocation& how);
 int trace_export(const Invocation& how);
+int trace_summary(const Invocation& how);
 
 }  // namespace hetpipe

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
+#include "launch/trace/aligned.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/simulator/plan_waits.h"
 
@@ -47,36 +48,6 @@ std::optional<Timed> computing(ActionKind kind) {
     default:
       return std::nullopt;
   }
-}
-
-// How the clock of a host stands to that of rank 0's (ClockEstimate).
-struct HostClock {
-  ClockEstimate estimate{};
-  std::int64_t first_ns = 0;  // since when it drifts
-
-  double seconds(std::int64_t ns, std::int64_t origin_ns) const {
-    return (static_cast<double>(ns - origin_ns) + estimate.offset_ns +
-            estimate.drift * static_cast<double>(ns - first_ns)) *
-           1e-9;
-  }
-};
-
-// Ranks of one host share its clock: the best estimate that one of them has made holds for all,
-// and none is needed on the host of rank 0.
-std::map<std::string, HostClock> clocks_of(const std::vector<Trace>& traces) {
-  std::map<std::string, HostClock> clocks;
-  for (const Trace& trace : traces) {
-    if (trace.info.rank == 0) clocks[trace.info.host] = {};
-  }
-  for (const Trace& trace : traces) {
-    if (trace.events.empty()) continue;
-    const HostClock own{trace.clock, trace.events.front().start_ns};
-    const auto [found, added] = clocks.try_emplace(trace.info.host, own);
-    if (!added && trace.clock.uncertainty_ns < found->second.estimate.uncertainty_ns) {
-      found->second = own;
-    }
-  }
-  return clocks;
 }
 
 std::vector<Event> events_of(const Trace& trace, const HostClock& clock, std::int64_t origin_ns) {

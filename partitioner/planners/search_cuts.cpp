@@ -98,8 +98,8 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.round = has_server() ? server(knobs).round : 1;
   if (row_.request.cluster.devices().size() <= kFewInSpace) request.first_work = kCutWork;
   const auto key_of = [&](const PartitionRequest& r) {
-    return worker + format("%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
-                           r.server ? 1 : 0, r.clock_distance, r.message_weight);
+    return worker + format("%d/%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
+                           r.server ? 1 : 0, r.clock_distance, r.round, r.message_weight);
   };
   const std::string key = key_of(request);
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
@@ -110,6 +110,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   least.in_flight = 1;
   least.server = false;
   least.clock_distance = 0;
+  least.round = 1;
   if (!row_.request.micro_batches) least.micro_batches = usual_slices(minibatch_);
   const auto& base = cut_anew(key_of(least), least);
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())

@@ -42,7 +42,8 @@ struct MetricPoint {
 struct ClockEstimate {
   double offset_ns = 0;
   double drift = 0;           // ns per ns
-  double uncertainty_ns = 0;  // half a round trip
+  double uncertainty_ns = 0;  // half a round trip; less than 0: not compared (yet)
+  bool compared() const { return uncertainty_ns >= 0; }
   bool operator==(const ClockEstimate&) const = default;
 };
 

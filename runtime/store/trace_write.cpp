@@ -43,7 +43,7 @@ class TraceWriter::File {
     hdf5::write_attribute(file_.get(), "virtual_worker", info.virtual_worker, doing);
     hdf5::write_attribute(file_.get(), "stage", info.stage, doing);
     hdf5::write_attribute(file_.get(), "replica", info.replica, doing);
-    write_clock({});
+    write_clock({.uncertainty_ns = -1});
     event_type_ = trace_format::event_type(doing);
     metric_type_ = trace_format::metric_type(doing);
     events_ = create_series(trace_format::kEvents, event_type_.get(), kEventsPerChunk);

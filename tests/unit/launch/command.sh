@@ -66,7 +66,9 @@ refused "usage: hetpipe checkpoint <action>" checkpoint
 refused "unknown action 'verfy' (did you mean 'verify'?)" checkpoint verfy f
 refused "FILE: is missing" checkpoint info
 refused "unexpected argument 'c'" checkpoint diff a b c
-refused "--durations: is missing" trace export run
+refused "nothing to write. Give --chrome, --csv or --durations FILE" trace export run
+refused "--plan: has an effect with --durations alone" trace export run --csv "$folder/e.csv" --plan p.toml
+refused "$folder: holds no trace" trace summary "$folder"
 refused "$folder/none: does not exist" trace export "$folder/none" --durations "$folder/d.csv"
 refused "$folder: holds no trace" trace export "$folder" --durations "$folder/d.csv"
 refused "--jitter: cannot be combined with --durations" simulate --cluster c --profile p --plan q --jitter 0.1 --durations d
