@@ -28,8 +28,12 @@ composition_race() {
 take() {
   list+=("$plans/$1.toml")
   of+=(--learning-rate "$1=${1##*@}")
-  [[ $1 != *@adam@* ]] || of+=($(damped_adam "$1"))
+  [[ $1 == *@adam@* ]] || return 0
+  # Predictions go along Adam's state, which is not damped.
+  if predicts "$plans/$1.toml"; then of+=(--of "$1:betas=0.8,0.95"); else of+=($(damped_adam "$1")); fi
 }
+
+predicts() { grep -qE '^(system = "(spectrain|xpipe)"|weights = "(predicted|bellwether)")' "$1"; }
 
 run_compositions() {
   build_targets hetpipe
@@ -46,7 +50,7 @@ run_compositions() {
   [ $trial = no ] || schedules="continuous-1f1b gpipe" all_weights="stash one-version" syncs="wsp all-reduce"
   echo "$model on $(basename "$data") to $target test accuracy; minibatches of 32 of each virtual worker. Each combination has the plan that hetpipe plan makes for it"
   echo "(with --policy search, then --in-flight 1, where there is no other), and the best of these optimizers and rates by seed 1: ${ways// /, } (momentum 0.9, updates of virtual workers added up;"
-  echo "adam: betas 0.8 and 0.95, damping 0.95 in six directions, their sum over the root of their number; outer: their mean); rates rise over a tenth of the training and fall to 0. search: the plan"
+  echo "adam: betas 0.8 and 0.95, damping 0.95 in six directions (none where weights are predicted), their sum over the root of their number; outer: their mean); rates rise over a tenth of the training and fall to 0. search: the plan"
   echo "that hetpipe plan --policy search makes. Seconds to the target are simulated, mean over seeds $seeds; -: not in $epochs epochs."
   for pool in $all_pools; do
     plans=$work/plans-$pool
