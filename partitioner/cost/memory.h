@@ -66,11 +66,12 @@ struct MemoryLedger {
 //                                   two passes, too, where it adds P (3/2 P where pushes are bf16)
 //                                   less the same
 //   tied weights       of layers that use another one's: a part of its gradient; where that one is
-//                      in an earlier stage, its weights for each minibatch held (2 where B computes
-//                      with the newest) and the next one's. Where later stages use a weight: the
-//                      sum that comes from them, or, of the owner, unless the pipeline is flushed,
-//                      the weights on their way, once per such stage, where these are more (both
-//                      where weights are predicted)
+//   in
+//                      an earlier stage, its weights for each minibatch held (2 where B computes
+//                      with the newest) and the next one's, and the sum of parts on its way. Where
+//                      later stages use a weight: the sum that comes from them; of the owner,
+//                      unless the pipeline is flushed, the weights on their way, once per such
+//                      stage
 //   all-reduce         4 pieces     of all_reduce_piece (P where that is less) that came to be
 //                                   added; the sum is made in place
 //   activations        held * stash; where they are recomputed held * samples (what came from other

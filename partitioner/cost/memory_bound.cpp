@@ -103,14 +103,11 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
   return versions;
 }
 
-// Weights on their way to users have gone when the sum of their gradients comes, but where they are
-// predicted anew for every minibatch.
+// The sum of parts that a user sends, as large as its weights, may still be there when the next one
+// is made.
 std::int64_t MemoryBound::tied_bytes(const StageFootprint& footprint) const {
-  const std::int64_t sent = versions_.tied_sent * footprint.tied_sent;
-  const std::int64_t messages = traits(rule_.weights).predicts()
-                                    ? sent + footprint.tied_received
-                                    : std::max(sent, footprint.tied_received);
-  return footprint.uses + versions_.tied * footprint.foreign + messages;
+  return footprint.uses + (versions_.tied + 1) * footprint.foreign +
+         versions_.tied_sent * footprint.tied_sent + footprint.tied_received;
 }
 
 // Of the moments at which chunks hold most, the one that needs most.

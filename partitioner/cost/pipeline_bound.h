@@ -39,7 +39,7 @@ class PipelineBound {
     const std::int64_t tied_bytes =
         of.tied().empty() ? 0
                           : uses_ * of.uses(first, end) + foreign_ * of.foreign(first, end) +
-                                std::max(tied_sent_ * tied.sent, tied_received_ * tied.received);
+                                tied_sent_ * tied.sent + tied_received_ * tied.received;
     return two_of_parameters_ * parameters / 2 + late + stash_ * stash + received_ * received +
            returned + sent_ * sent + unpacked + workspace + tied_bytes +
            samples_ahead_ * of.samples_ahead(first, end);

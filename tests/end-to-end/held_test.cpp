@@ -296,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(Systems, Held, ::testing::ValuesIn(runs()), [](const au
   return name + format("M%d", run.micro_batches);
 });
 
-// Under 2BW the first stage holds neither message when it holds most.
+// Of three messages that the ledger counts, most have gone when the next gradient is made.
 TEST(HeldTiedWeights, PeakMemoryIsTheLedgers) {
   for (const Playing& run :
        {Playing{"hetpipe", "", "", 4, 1}, Playing{"gpipe", "", "", 1, 4},
@@ -306,7 +306,7 @@ TEST(HeldTiedWeights, PeakMemoryIsTheLedgers) {
     SCOPED_TRACE(testing::PrintToString(run));
     Playing tied = run;
     tied.model = "gpt2-tiny";
-    expect_the_ledgers_peak(measure(tied), run.system == "pipedream-2bw" ? 0.85 : 0.95);
+    expect_the_ledgers_peak(measure(tied), 0.75);
   }
 }
 

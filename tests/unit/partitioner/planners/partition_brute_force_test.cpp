@@ -177,13 +177,13 @@ class BruteForce {
           if (at[i] != k) continue;
           if (i > 0) {
             from(at[0]);
-            tied += (n + 1) * bytes;
+            tied += (n + 2) * bytes;
           } else {
             tied += bytes * static_cast<double>(at.size() - 1);
           }
           if (i + 1 < at.size()) {
             from(at[i + 1]);
-            if (i > 0) tied += bytes;  // the owner's weights have gone to them before
+            tied += bytes;
           }
         }
       }
