@@ -33,7 +33,11 @@ take() {
   if predicts "$plans/$1.toml"; then of+=(--of "$1:betas=0.8,0.95"); else of+=($(damped_adam "$1")); fi
 }
 
-predicts() { grep -qE '^(system = "(spectrain|xpipe)"|weights = "(predicted|bellwether)")' "$1"; }
+# predicts PLAN: by the first line of its simulation, "MODEL under SYSTEM (SCHEDULE, WEIGHTS, SYNC)".
+predicts() {
+  "$build/bin/hetpipe" simulate --cluster "$pools/$pool.toml" --profile "$work/profile.toml" --plan "$1" 2> /dev/null |
+    grep -E ' under .* \([^,]+, (predicted|bellwether), ' > /dev/null
+}
 
 run_compositions() {
   build_targets hetpipe

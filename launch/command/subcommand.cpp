@@ -25,16 +25,22 @@ constexpr std::size_t kOverviewWidth = 98;
 constexpr std::chrono::milliseconds kFirstRankSpeaks{5000};
 volatile std::sig_atomic_t settled_code = 0;
 
+std::string lines_of(std::span<const Subcommand> commands) {
+  std::size_t width = 0;
+  for (const Subcommand& command : commands) {
+    width = std::max(width, std::string(command.name).size());
+  }
+  std::string text;
+  for (const Subcommand& command : commands) {
+    text += format("  %-*s  %s\n", static_cast<int>(width), command.name, command.help);
+  }
+  return text;
+}
+
 std::string overview() {
   std::string text =
       "usage: hetpipe <subcommand> [options]\n\n" + std::string(kAboutHetpipe) + "\n\n";
-  std::size_t width = 0;
-  for (const Subcommand& subcommand : subcommands()) {
-    width = std::max(width, std::string(subcommand.name).size());
-  }
-  for (const Subcommand& subcommand : subcommands()) {
-    text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
-  }
+  text += lines_of(subcommands());
   std::vector<std::string> codes;
   for (const auto& [code, meaning] : exit_codes()) {
     codes.push_back(format("%d %s", static_cast<int>(code), meaning));
@@ -78,10 +84,8 @@ int report(ExitCode code, const std::string& text) {
 
 std::string overview(const ActionGroup& group) {
   std::string text =
-      format("usage: hetpipe %s <action> %s\n\n%s\n\n", group.name, group.usage, group.about);
-  for (const Subcommand& action : group.actions) {
-    text += format("  %-6s  %s\n", action.name, action.help);
-  }
+      format("usage: hetpipe %s <action> %s\n\n%s\n\n", group.name, group.usage, group.about) +
+      lines_of(group.actions);
   return text + format("\nhetpipe %s <action> --help lists its options.\n", group.name);
 }
 

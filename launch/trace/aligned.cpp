@@ -2,6 +2,7 @@
 #include "launch/trace/aligned.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"

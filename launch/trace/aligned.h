@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <limits>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -47,7 +47,7 @@ struct AlignedTraces {
 };
 AlignedTraces aligned(const std::vector<Trace>& traces);
 
-// "worker of virtual worker 0, stage 1, replica 0 on n0:1", or "parameter server on h".
+// "virtual worker 0, stage 1, replica 0 on n0:1", or "parameter server on h".
 std::string name_of(const TraceInfo& info);
 
 }  // namespace hetpipe

@@ -15,22 +15,21 @@ inline constexpr std::array kTracks{"computes", "receives", "sends", "pushes and
 
 struct EventKind {
   ActionKind kind;
-  const char* name;
   Track track;
 };
 
 inline constexpr std::array<EventKind, 11> kEventKinds{{
-    {ActionKind::forward, "forward", Track::computes},
-    {ActionKind::backward, "backward", Track::computes},
-    {ActionKind::weight_gradient, "weight gradient", Track::computes},
-    {ActionKind::recompute, "recompute", Track::computes},
-    {ActionKind::update, "update", Track::computes},
-    {ActionKind::evaluate, "evaluation", Track::computes},
-    {ActionKind::checkpoint, "checkpoint", Track::computes},
-    {ActionKind::receive, "receive", Track::receives},
-    {ActionKind::send, "send", Track::sends},
-    {ActionKind::push, "push", Track::server},
-    {ActionKind::pull, "pull", Track::server},
+    {ActionKind::forward, Track::computes},
+    {ActionKind::backward, Track::computes},
+    {ActionKind::weight_gradient, Track::computes},
+    {ActionKind::recompute, Track::computes},
+    {ActionKind::update, Track::computes},
+    {ActionKind::evaluate, Track::computes},
+    {ActionKind::checkpoint, Track::computes},
+    {ActionKind::receive, Track::receives},
+    {ActionKind::send, Track::sends},
+    {ActionKind::push, Track::server},
+    {ActionKind::pull, Track::server},
 }};
 
 // UserError for a kind that no schedule has.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdio>
 
 #include "base/json.h"
@@ -115,7 +116,8 @@ int trace_summary(const Invocation& how) {
     }
     Json::Array ranks;
     for (const AlignedRank& rank : all.ranks) ranks.push_back(json_of(rank, all.seconds));
-    const Json json{{"version", kSummaryVersion}, {"seconds", all.seconds}, {"ranks", std::move(ranks)}};
+    const Json json{
+        {"version", kSummaryVersion}, {"seconds", all.seconds}, {"ranks", std::move(ranks)}};
     std::fputs((json.dump(2) + "\n").c_str(), stdout);
     return 0;
   });
