@@ -95,19 +95,45 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
         (summed_late ? 0 : 1) + growing + snapshot + (rule.halves_pushes ? 0 : pushed);
     versions.pushed_halves = rule.halves_pushes ? pushed : 0;
   }
-  // One more that comes ahead of its minibatch.
+  // Foreign weights: one more that comes ahead of its minibatch. The sum of parts that a user sends
+  // is as large: without a flush it is there beside the next one.
   const int begun = weights.update_by_wave ? std::min(held.minibatches, 2) : held.minibatches;
-  versions.tied = 1 + (weights.backward == WeightsOf::newest ? 1 : begun);
-  // Behind a flush they have gone before there is a gradient, which takes as much.
-  versions.tied_sent = traits(rule.schedule).has_flush ? 0 : 1;
+  const int sums = traits(rule.schedule).has_flush ? 0 : 1;
+  versions.tied = 1 + (weights.backward == WeightsOf::newest ? 1 : begun) + sums;
+  if (!weights.keeps_of_forward()) {
+    int most = 1;
+    for (const HeldCounts& of : counts) most = std::max(most, of.minibatches);
+    versions.tied_sent = tied_copies(most);
+  }
   return versions;
 }
 
-// The sum of parts that a user sends, as large as its weights, may still be there when the next one
-// is made.
 std::int64_t MemoryBound::tied_bytes(const StageFootprint& footprint) const {
-  return footprint.uses + (versions_.tied + 1) * footprint.foreign +
-         versions_.tied_sent * footprint.tied_sent + footprint.tied_received;
+  return footprint.uses + versions_.tied * footprint.foreign + versions_.tied_sent * footprint.tied_sent +
+         (update_by_wave_ ? 0 : footprint.tied_received);
+}
+
+// What of a pass is not there between two of them: what it works with, keeps, takes and sends.
+template <std::size_t count>
+std::int64_t MemoryBound::pass_bytes(std::span<const ChunkMemory, count> chunks,
+                                     const LedgerBytes& lines) {
+  std::int64_t bytes = lines.workspace;
+  for (const ChunkMemory& chunk : chunks) {
+    const StageFootprint& one = chunk.footprint;
+    bytes += one.stash + one.received_once + one.sent;
+  }
+  return bytes;
+}
+
+// Where a wave makes one update, a sum of parts comes for it between two passes: before the update
+// of several minibatches is summed, which takes as much at least.
+template <std::size_t count>
+std::int64_t MemoryBound::late_tied_bytes(std::span<const ChunkMemory, count> chunks,
+                                          const LedgerBytes& lines) const {
+  if (!update_by_wave_ || rule_.in_flight > 1) return 0;
+  std::int64_t bytes = -pass_bytes(chunks, lines);
+  for (const ChunkMemory& chunk : chunks) bytes += chunk.footprint.tied_received;
+  return std::max<std::int64_t>(0, bytes);
 }
 
 // Of the moments at which chunks hold most, the one that needs most.
@@ -178,12 +204,8 @@ std::int64_t MemoryBound::updating_bytes(std::span<const ChunkMemory, count> chu
 template <std::size_t count>
 std::int64_t MemoryBound::late_wave_bytes(std::span<const ChunkMemory, count> chunks,
                                           std::int64_t parameters, const LedgerBytes& lines) const {
-  std::int64_t bytes = versions_.late_halves * parameters / 2 - lines.workspace;
-  for (const ChunkMemory& chunk : chunks) {
-    const StageFootprint& one = chunk.footprint;
-    bytes -= one.stash + one.received_once + one.sent;
-  }
-  return std::max<std::int64_t>(0, bytes);
+  return std::max<std::int64_t>(
+      0, versions_.late_halves * parameters / 2 - pass_bytes(chunks, lines));
 }
 
 // An update is behind a minibatch's last backward: what that kept is not there any more, behind a
@@ -234,6 +256,7 @@ void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::in
     lines.samples_ahead = std::max(lines.samples_ahead, chunk.footprint.samples_ahead);
   }
   lines.workspace = std::max(lines.workspace, updating_bytes(chunks) - freed_bytes(chunks, lines));
+  lines.tied_weights += late_tied_bytes(chunks, lines);
   if (versions_.late_halves > 0) lines.wave_updates += late_wave_bytes(chunks, parameters, lines);
 }
 
@@ -262,7 +285,7 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
              lines);
   const std::int64_t p = chunk.footprint.parameters;
   return copies_ * p + versions_.pushed_halves * p / 2 + tied_bytes(chunk.footprint) +
-         lines.wave_updates + lines.summed_update + lines.all_reduce + lines.activations +
+         lines.tied_weights + lines.wave_updates + lines.summed_update + lines.all_reduce + lines.activations +
          lines.samples_ahead + lines.messages + lines.waiting_gradients + lines.workspace;
 }
 

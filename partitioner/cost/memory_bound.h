@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -77,6 +78,12 @@ inline constexpr std::int64_t kAllReduceLargestPiece = std::int64_t{256} << 10;
 inline constexpr std::int64_t kAllReduceSmallestPiece = std::int64_t{8} << 10;
 std::int64_t all_reduce_piece(std::int64_t bytes, int members);  // a multiple of 8 KiB
 
+// Weights on their way from the stage that owns them to one that uses them, where F's version is not
+// kept until B: those of the minibatches that the first stage is ahead of the last one.
+constexpr int tied_copies(int most_minibatches_held) {
+  return std::max(1, most_minibatches_held - 1);
+}
+
 class MemoryBound {
  public:
   // Of device `device` of the pipeline whose devices hold `counts`.
@@ -101,7 +108,7 @@ class MemoryBound {
     std::int64_t wave_updates = 0;
     std::int64_t pushed_halves = 0;  // of half a copy
     std::int64_t late_halves = 0;    // likewise, of a wave's, which come between two passes
-    std::int64_t tied = 0;           // of foreign weights
+    std::int64_t tied = 0;           // of foreign weights, and of a sum of parts on its way
     std::int64_t tied_sent = 0;      // of weights on their way to later stages
   };
   int freed_before_adding(const HeldCounts& held) const;
@@ -109,6 +116,12 @@ class MemoryBound {
                               const HeldCounts& held);
 
   std::int64_t tied_bytes(const StageFootprint& footprint) const;
+  template <std::size_t count>
+  static std::int64_t pass_bytes(std::span<const ChunkMemory, count> chunks,
+                                 const LedgerBytes& lines);
+  template <std::size_t count>
+  std::int64_t late_tied_bytes(std::span<const ChunkMemory, count> chunks,
+                               const LedgerBytes& lines) const;
   // Everything but whole copies of the parameters: `count` chunks, or std::dynamic_extent.
   template <std::size_t count>
   void add_moving(std::span<const ChunkMemory, count> chunks, std::int64_t parameters,

@@ -95,9 +95,12 @@ void LocalWeights::add_to_current(const Buffer& delta) {
   current_ = std::move(next);
 }
 
-Buffer LocalWeights::everything() {
-  Buffer all(device_, stream_, bytes(), MemoryKind::workspace);
-  copy_everything(0, count_, all.as<float>());
+std::shared_ptr<const WeightVersion> LocalWeights::everything() {
+  if (kept_back_.empty()) return current_;
+  auto all = std::make_shared<WeightVersion>();
+  all->values = Buffer(device_, stream_, bytes(), MemoryKind::workspace);
+  all->label = current_->label;
+  copy_everything(0, count_, all->values.as<float>());
   return all;
 }
 

@@ -49,8 +49,8 @@ class LocalWeights {
   // What F(p) finds. Called for each p in order.
   std::shared_ptr<const WeightVersion> version_for(Minibatch p);
   std::shared_ptr<const WeightVersion> newest() const { return current_; }  // that is visible
-  // The newest, and what is kept back: all updates so far.
-  Buffer everything();
+  // The newest, and what is kept back: all updates so far. Without the latter nothing is copied.
+  std::shared_ptr<const WeightVersion> everything();
   // The same of `count` floats from `first` on, to `to`; enqueued.
   void copy_everything(std::int64_t first, std::int64_t count, float* to);
   // Updates computed since the training's start, where every minibatch makes one.

@@ -122,10 +122,7 @@ void PassWeights::backward_done(Minibatch p, int pass) {
 PassWeights::Version PassWeights::at_update(Minibatch p) {
   Version version = std::move(of(p).last);
   if (version) return version;
-  if (policy_.visible == Visible::at_once) return weights_.newest();
-  auto all = std::make_shared<WeightVersion>();
-  all->values = weights_.everything();
-  return all;
+  return weights_.everything();
 }
 
 void PassWeights::minibatch_done(Minibatch p) { of_.erase(p); }

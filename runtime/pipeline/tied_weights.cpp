@@ -36,6 +36,7 @@ TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, c
   }
   find_ways(layouts);
   find_sums(layouts);
+  make_memory();
   post_ahead();
 }
 
@@ -130,6 +131,19 @@ void TiedWeights::find_sums(const std::vector<ParameterLayout>& layouts) {
   }
 }
 
+void TiedWeights::make_memory() {
+  if (!rule_.keeps_version) {
+    for (Way& way : ways_out_) {
+      way.copies = static_cast<int>(copies_.size());
+      copies_.emplace_back(device_, stream_, way.count, rule_.copies, MemoryKind::messages);
+    }
+  }
+  std::int64_t uses = 0;
+  for (const Stage* chunk : chunks_) uses += chunk->parameters().use_count();
+  const bool sent = std::any_of(sums_.begin(), sums_.end(), std::mem_fn(&Sum::sends_uses));
+  uses_.emplace(device_, stream_, uses, sent && !rule_.flushed ? 2 : 1, MemoryKind::gradients);
+}
+
 // Whether F(p) of an owner may compute with other weights than F(p - 1).
 bool TiedWeights::may_differ(Minibatch p) const {
   return !rule_.by_wave || p % rule_.in_flight == 0;
@@ -203,7 +217,8 @@ void TiedWeights::take(Minibatch p, int chunk) {
   here.of[p] = here.newest;
 }
 
-void TiedWeights::give(Minibatch p, int chunk, const float* own) {
+void TiedWeights::give(Minibatch p, int chunk, const PassWeights::Version& version,
+                       const float* own) {
   Chunk& here = of_chunk_[at(chunk)];
   if (here.given == p) return;
   const bool first = !here.given;
@@ -211,15 +226,23 @@ void TiedWeights::give(Minibatch p, int chunk, const float* own) {
   if (!first && !may_differ(p)) return;
   for (const Way& way : ways_out_) {
     if (way.chunk != chunk) continue;
-    auto data = std::make_shared<Buffer>(floats(way.count, MemoryKind::messages));
-    device_.copy(stream_, data->data(), reinterpret_cast<const std::byte*>(own + way.offset),
-                 data->bytes());
-    report_.bytes_forward += static_cast<std::int64_t>(data->bytes());
+    report_.bytes_forward += way.count * static_cast<std::int64_t>(sizeof(float));
     ++report_.messages_forward;
-    send(way.peer, Channel::tied_weights,
-         header_of(TiedWeightsSent{
-             .number = p, .stage = StageId{way.user_stage}, .parameter = way.number}),
-         data, data->as<float>(), way.count);
+    const auto header = header_of(
+        TiedWeightsSent{.number = p, .stage = StageId{way.user_stage}, .parameter = way.number});
+    const float* const weights = own + way.offset;
+    if (way.copies < 0) {
+      sending_.push_back(
+          {send(way.peer, Channel::tied_weights, header, weights, way.count), version});
+      continue;
+    }
+    MessageMemory& copies = copies_[at(way.copies)];
+    const auto copy =
+        copies.next([&](const Operation& operation) { wait_until_sent(operation); });
+    device_.copy(stream_, copy->data(), reinterpret_cast<const std::byte*>(weights),
+                 copy->bytes());
+    copies.sent(
+        send(way.peer, Channel::tied_weights, header, copy->as<const float>(), way.count));
   }
 }
 
@@ -260,23 +283,26 @@ void TiedWeights::post_parts() {
   }
 }
 
-void TiedWeights::add_up(Minibatch p, const Buffer& own, Buffer uses) {
+std::shared_ptr<Buffer> TiedWeights::memory_of_uses() {
+  return uses_->next([&](const Operation& operation) { wait_until_sent(operation); });
+}
+
+void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<Buffer>& uses) {
   if (sums_.empty()) return;
   // With updates by wave nothing is on its way before they are added up.
   ensure(update_ <= p && (rule_.by_wave || update_ == p),
          "parts of another update are on their way");
   update_ = p + 1;
   if (parts_.empty()) post_parts();
-  const auto here = std::make_shared<const Buffer>(std::move(uses));
+  wait_until_sent(passed_on_);
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const Sum& sum = sums_[i];
-    std::shared_ptr<const Buffer> memory;
+    std::shared_ptr<const Buffer> came;
     float* values = nullptr;
-    const auto add = [&](const std::shared_ptr<const Buffer>& of, float* part) {
+    const auto add = [&](float* part) {
       if (values != nullptr) {
         device_.add(stream_, values, part, sum.count);
       } else {
-        memory = of;
         values = part;
       }
     };
@@ -288,22 +314,30 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, Buffer uses) {
           read_as<TiedGradientsSent>(part.operation.header()) ==
               TiedGradientsSent{.minibatch = p, .stage = StageId{stage}, .parameter = sum.number},
           "a tied gradient of another minibatch arrived");
-      const auto data = std::make_shared<const Buffer>(std::move(part.data));
-      add(data, data->as<float>());
+      auto data = std::make_shared<const Buffer>(std::move(part.data));
+      add(data->as<float>());
+      if (f == 0) came = std::move(data);
     }
-    for (const std::int64_t offset : sum.uses) add(here, here->as<float>() + offset);
+    for (const std::int64_t offset : sum.uses) add(uses->as<float>() + offset);
     if (sum.own) {
       if (values != nullptr) device_.add(stream_, own.as<float>() + *sum.own, values, sum.count);
       continue;
     }
     report_.bytes_backward += sum.count * static_cast<std::int64_t>(sizeof(float));
     ++report_.messages_backward;
-    send(sum.to, Channel::tied_gradients,
-         header_of(TiedGradientsSent{
-             .minibatch = p, .stage = StageId{sum.to_stage}, .parameter = sum.number}),
-         memory, values, sum.count);
+    Operation operation = send(sum.to, Channel::tied_gradients,
+                               header_of(TiedGradientsSent{.minibatch = p,
+                                                           .stage = StageId{sum.to_stage},
+                                                           .parameter = sum.number}),
+                               values, sum.count);
+    if (came) {
+      passed_on_.push_back({std::move(operation), std::move(came)});
+    } else {
+      uses_->sent(std::move(operation));
+    }
   }
   parts_.clear();
+  release_sent();  // whoever updates next may change a version in place
 }
 
 std::vector<Buffer> TiedWeights::exchange_for_evaluation(Label label, const float* own) {
@@ -318,8 +352,9 @@ std::vector<Buffer> TiedWeights::exchange_for_evaluation(Label label, const floa
     device_.copy(stream_, data->data(), reinterpret_cast<const std::byte*>(own + before),
                  data->bytes());
     report_.bytes_evaluation += static_cast<std::int64_t>(data->bytes());
-    send(way.peer, Channel::evaluate, header_of(header_for(way)), data, data->as<float>(),
-         way.count);
+    sending_.push_back({send(way.peer, Channel::evaluate, header_of(header_for(way)),
+                             data->as<const float>(), way.count),
+                        data});
   }
   Weights weights = receive_weights(Channel::evaluate);
   for (std::size_t i = 0; i < ways_in_.size(); ++i) {
@@ -335,17 +370,11 @@ std::vector<Buffer> TiedWeights::exchange_for_evaluation(Label label, const floa
   return foreign;
 }
 
-void TiedWeights::send(Rank to, Channel channel, const MessageHeader& header,
-                       std::shared_ptr<const Buffer> data, const float* first, std::int64_t count) {
-  release_sent();
-  std::int64_t queued = 0;
-  for (const Sending& sending : sending_)
-    queued += static_cast<std::int64_t>(sending.data->bytes());
-  report_.bytes_queued = std::max(report_.bytes_queued, queued);
+Operation TiedWeights::send(Rank to, Channel channel, const MessageHeader& header,
+                            const float* first, std::int64_t count) {
   const auto* bytes = reinterpret_cast<const std::byte*>(first);
-  Operation operation = transport_.send(to, channel, header,
-                                        {bytes, static_cast<std::size_t>(count) * sizeof(float)});
-  sending_.push_back({std::move(operation), std::move(data)});
+  return transport_.send(to, channel, header,
+                         {bytes, static_cast<std::size_t>(count) * sizeof(float)});
 }
 
 void TiedWeights::wait(const Operation& operation, Rank peer, const char* what, std::int64_t number,
@@ -365,16 +394,32 @@ void TiedWeights::wait(const Operation& operation, Rank peer, const char* what, 
   ahead_.waited(sent, end, &RankReport::transfer_seconds);
 }
 
+void TiedWeights::wait_until_sent(const Operation& operation) {
+  if (operation.done()) return;
+  const std::int64_t start = now_ns();
+  service_.wait(operation, [] {
+    return std::string("tied weights or gradients of an earlier minibatch to be sent");
+  });
+  ahead_.waited(start, now_ns(), &RankReport::transfer_seconds);
+}
+
+void TiedWeights::wait_until_sent(std::deque<Sending>& all) {
+  for (const Sending& sending : all) wait_until_sent(sending.operation);
+  all.clear();
+}
+
 void TiedWeights::release_sent() {
-  std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });
+  for (std::deque<Sending>* all : {&sending_, &passed_on_}) {
+    std::erase_if(*all, [](const Sending& sending) { return sending.operation.done(); });
+  }
 }
 
 void TiedWeights::finish() {
-  for (const Sending& sending : sending_) {
-    service_.wait(sending.operation,
-                  [] { return std::string("the last tied weights and gradients to be sent"); });
-  }
-  sending_.clear();
+  wait_until_sent(sending_);
+  wait_until_sent(passed_on_);
+  const auto wait = [&](const Operation& operation) { wait_until_sent(operation); };
+  for (MessageMemory& copies : copies_) copies.finish(wait);
+  uses_->finish(wait);
 }
 
 }  // namespace hetpipe

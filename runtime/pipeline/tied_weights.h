@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/pipeline/message_memory.h"
 #include "runtime/pipeline/pace.h"
+#include "runtime/pipeline/pass_weights.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
@@ -27,14 +29,23 @@ namespace hetpipe {
 //
 // Replica r deals with replica r modulo the number of those in the earlier one of two stages.
 //
+// What is on its way takes no memory without end, whatever a slow link or peer does. Weights lie
+// in the version that B will want, where that is kept until then, else in `copies` of them; parts
+// of the gradient in what they were summed in, of which there is one more than that of the update
+// at hand, and none where the pipeline is flushed, before which they have arrived.
+//
 // No deadlock: F(p) at a user waits for F(p) at the owner, whose output it needs anyway. Who adds
 // up waits for stages behind, which have computed their B before it could, and which wait for
-// nothing but stages behind them.
+// nothing but stages behind them. Who waits for memory waits for a stage behind to take the weights
+// or for one before to take the part of an earlier minibatch, which does not need what comes after.
 class TiedWeights {
  public:
   struct Rule {
     bool keeps = true;     // B of a use: with what its F had; else with the newest F's that began
     bool by_wave = false;  // weights change from wave to wave alone
+    bool keeps_version = true;  // of an F, until its B
+    int copies = 1;             // else, of a weight on its way to a stage
+    bool flushed = false;       // the pipeline, before each update
     int in_flight = 1;
     Minibatch first = 0;  // of the run
     Minibatch end = 0;    // one past the last
@@ -48,7 +59,7 @@ class TiedWeights {
   // Before the first F of minibatch p at a chunk: waits for what it uses of other stages' weights.
   void take(Minibatch p, int chunk);
   // In the first F of p at a chunk, whose own weights these are: sends what other stages use.
-  void give(Minibatch p, int chunk, const float* own);
+  void give(Minibatch p, int chunk, const PassWeights::Version& version, const float* own);
   // The foreign weights of an F; those of a pass's R, B and W, the same for all of these.
   const float* of_forward(Minibatch p, int chunk) const;
   const float* of_backward(Minibatch p, int chunk, int pass);
@@ -56,10 +67,13 @@ class TiedWeights {
   void backward_done(Minibatch p, int chunk, int pass);
   void minibatch_done(Minibatch p);
 
+  // What the rank's passes sum the gradients of its uses in, for the next update; null without any.
+  // Waits for what is on its way.
+  std::shared_ptr<Buffer> memory_of_uses();
   // Before the update of p: gradients of the rank's own parameters become those of all uses in
   // the virtual worker (among replicas of a stage: each has its part of them). `uses`: their parts
-  // here. Both flat, chunk after chunk. Waits for later stages.
-  void add_up(Minibatch p, const Buffer& own, Buffer uses);
+  // here, in that memory. Both flat, chunk after chunk. Waits for later stages.
+  void add_up(Minibatch p, const Buffer& own, const std::shared_ptr<Buffer>& uses);
 
   // Sends and waits for an evaluation's weights, likewise; the foreign ones, by chunk.
   std::vector<Buffer> exchange_for_evaluation(Label label, const float* own);
@@ -81,6 +95,7 @@ class TiedWeights {
     int chunk = 0;            // of this rank
     std::int64_t offset = 0;  // in its own parameters, or in its foreign ones
     std::int64_t count = 0;
+    int copies = -1;  // of it on their way: in copies_; -1: sent from where it lies
   };
   // A parameter's gradient at a stage of this rank.
   struct Sum {
@@ -92,6 +107,8 @@ class TiedWeights {
     std::optional<std::int64_t> own;  // in the rank's own gradients, at its owner
     Rank to;                          // elsewhere
     int to_stage = 0;
+    // What goes there lies in memory_of_uses(), else in what came.
+    bool sends_uses() const { return !own && from.empty(); }
   };
   struct Weights {  // of one minibatch, from everybody
     std::vector<std::shared_ptr<Buffer>> of_chunk;
@@ -104,7 +121,7 @@ class TiedWeights {
   };
   struct Sending {
     Operation operation;
-    std::shared_ptr<const Buffer> data;
+    std::shared_ptr<const void> data;
   };
   struct Chunk {
     std::map<Minibatch, std::shared_ptr<Buffer>> of;
@@ -115,14 +132,17 @@ class TiedWeights {
 
   void find_ways(const std::vector<ParameterLayout>& layouts);
   void find_sums(const std::vector<ParameterLayout>& layouts);
+  void make_memory();
   int chunk_of(int stage) const;  // -1: another rank's
   bool may_differ(Minibatch p) const;
   Minibatch next_that_may_differ(Minibatch p) const;
   Weights receive_weights(Channel channel);
   void post_weights();
   void post_parts();
-  void send(Rank to, Channel channel, const MessageHeader& header,
-            std::shared_ptr<const Buffer> data, const float* first, std::int64_t count);
+  Operation send(Rank to, Channel channel, const MessageHeader& header, const float* first,
+                 std::int64_t count);
+  void wait_until_sent(const Operation& operation);
+  void wait_until_sent(std::deque<Sending>& all);
   void wait(const Operation& operation, Rank peer, const char* what, std::int64_t number,
             int stage);
   Buffer floats(std::int64_t count, MemoryKind kind) const;
@@ -149,7 +169,10 @@ class TiedWeights {
   Minibatch update_;                      // the next whose gradients are added up
   std::vector<std::vector<Part>> parts_;  // of the next update, by sum
 
-  std::deque<Sending> sending_;
+  std::vector<MessageMemory> copies_;  // of weights on their way
+  std::optional<MessageMemory> uses_;
+  std::deque<Sending> sending_;    // from versions, or for evaluations
+  std::deque<Sending> passed_on_;  // gradients, from what came of a later stage
 };
 
 }  // namespace hetpipe

@@ -43,7 +43,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       clock_(setup_.paces, device_.description(), ahead_, pace_, wave_, report_),
       feed_(setup_.place, chunks_, setup_.samples, pace_, ahead_),
       statistics_(chunks_, initial_statistics, service, ahead_),
-      gradients_(chunks_),
+      gradients_(chunks_, [this] { return tied_.memory_of_uses(); }),
       squares_(squares_needed(setup_), setup_.place, *chunks_.front(), optimizer, service, pace_),
       messages_(setup_.place, chunks_, transport, service, pace_, report_, ahead_),
       tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_, ahead_),
@@ -250,12 +250,15 @@ std::vector<Pass*> Worker::passes_of(const Action& action, Payload side) {
 TiedWeights::Rule Worker::tied_rule() const {
   return {.keeps = setup_.policy.backward != WeightsOf::newest,
           .by_wave = setup_.policy.by_wave,
+          .keeps_version = setup_.policy.backward == WeightsOf::forward,
+          .copies = setup_.tied_copies,
+          .flushed = setup_.flushed,
           .in_flight = rules_.in_flight,
           .first = rules_.start_minibatch(),
           .end = rules_.end[at(setup_.place.virtual_worker.value)]};
 }
 
-void Worker::add_up_tied(Minibatch p) { tied_.add_up(p, gradients_.own(), gradients_.take_uses()); }
+void Worker::add_up_tied(Minibatch p) { tied_.add_up(p, gradients_.own(), gradients_.uses()); }
 
 std::vector<float> Worker::download(const Buffer& buffer) {
   std::vector<float> values(buffer.bytes() / sizeof(float));

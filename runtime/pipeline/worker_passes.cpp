@@ -42,7 +42,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
       weights_.keep_exact();
     }
     ensure(!setup_.waves || label == label_, "weights are of another label than their minibatch");
-    tied_.give(p, action.chunk, with.weights.own);
+    tied_.give(p, action.chunk, with.version, with.weights.own);
     stage.forward(pass, with.weights, statistics_.of_chunk(action.chunk), Mode::train);
     std::function<void()> then;
     if (stage.has_loss()) {

@@ -122,7 +122,7 @@ void Worker::save_state(Minibatch p) {
     }
   } else {
     state.statistics = statistics_.average(wave + 1, synchronizer_);
-    state.weights = download(weights_.everything());
+    state.weights = download(weights_.everything()->values);
     if (average_) state.average = download(average_->values());
   }
   settle("the state for a checkpoint");
@@ -154,9 +154,8 @@ void Worker::evaluate(Minibatch p) {
     if (setup_.ema > 0) evaluated_.reset();  // nobody trains with them
   } else {                                   // of what is here, behind the update of p
     const Label label = rules_.wave_of(p) + 1;
-    Buffer everything;
-    if (!average_) everything = weights_.everything();
-    const Buffer& weights = average_ ? average_->values() : everything;
+    const auto everything = average_ ? nullptr : weights_.everything();
+    const Buffer& weights = average_ ? average_->values() : everything->values;
     const std::vector<float>& mean = statistics_.average(label, synchronizer_);
     Buffer statistics(device_, stream_, mean.size() * sizeof(float), MemoryKind::workspace);
     device_.copy(stream_, statistics.data(), reinterpret_cast<const std::byte*>(mean.data()),

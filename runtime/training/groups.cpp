@@ -81,18 +81,31 @@ GroupSynchronizer::Setup group_setup(const TrainValues& values, const Roles& rol
           .stop = stop};
 }
 
+namespace {
+int most_held(const Plan& plan, const PlanVirtualWorker& vw, ScheduleRule schedule,
+              HeldTable& table) {
+  int most = 1;
+  for (const HeldCounts& counts : table.of(schedule, schedule_request(plan, vw, schedule))) {
+    most = std::max(most, counts.minibatches);
+  }
+  return most;
+}
+}  // namespace
+
 RunAhead run_ahead(const Plan& plan) {
   const System system = composition(plan);
   RunAhead ahead;
   if (traits(system.weights).update_by_wave) ahead.between_sums = plan.in_flight;
-  HeldTable held;
+  HeldTable table;
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
-    const ScheduleRequest request = schedule_request(plan, vw, system.schedule);
-    for (const HeldCounts& counts : held.of(system.schedule, request)) {
-      ahead.held = std::max(ahead.held, counts.minibatches);
-    }
+    ahead.held = std::max(ahead.held, most_held(plan, vw, system.schedule, table));
   }
   return ahead;
+}
+
+int most_minibatches_held(const Plan& plan, const PlanVirtualWorker& vw) {
+  HeldTable table;
+  return most_held(plan, vw, composition(plan).schedule, table);
 }
 
 }  // namespace hetpipe

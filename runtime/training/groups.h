@@ -18,5 +18,7 @@ GroupSynchronizer::Setup group_setup(const TrainValues& values, const Roles& rol
 
 // How far ranks without servers can run ahead of one another, from the orders of their actions.
 RunAhead run_ahead(const Plan& plan);
+// Minibatches begun and not ended at the stage of the virtual worker that has most.
+int most_minibatches_held(const Plan& plan, const PlanVirtualWorker& vw);
 
 }  // namespace hetpipe

@@ -263,12 +263,13 @@ TEST(HeldPushes, PeakMemoryOfRoundsIsTheLedgers) {
   expect_the_ledgers_peak(measure(run, "offload"), 0.85);
 }
 
-// The first stage is ahead of the last one by its minibatches in flight, and so are the weights
-// that it has sent there.
-TEST(HeldAhead, TiedWeightsThatQueueAreReported) {
-  Playing run{"spectrain", "", "", 4, 1};
-  run.model = "gpt2-tiny";
-  expect_the_ledgers_peak(measure(run, "offload"), 0.75);
+TEST(HeldAhead, PeakMemoryOfTiedWeightsIsTheLedgers) {
+  for (const std::string system : {"hetpipe", "spectrain"}) {
+    Playing run{system, "", "", 4, 1};
+    run.model = "gpt2-tiny";
+    SCOPED_TRACE(system);
+    expect_the_ledgers_peak(measure(run, "offload"));
+  }
 }
 
 const std::vector<Playing>& runs() {
@@ -296,7 +297,6 @@ INSTANTIATE_TEST_SUITE_P(Systems, Held, ::testing::ValuesIn(runs()), [](const au
   return name + format("M%d", run.micro_batches);
 });
 
-// Of three messages that the ledger counts, most have gone when the next gradient is made.
 TEST(HeldTiedWeights, PeakMemoryIsTheLedgers) {
   for (const Playing& run :
        {Playing{"hetpipe", "", "", 4, 1}, Playing{"gpipe", "", "", 1, 4},
@@ -306,7 +306,7 @@ TEST(HeldTiedWeights, PeakMemoryIsTheLedgers) {
     SCOPED_TRACE(testing::PrintToString(run));
     Playing tied = run;
     tied.model = "gpt2-tiny";
-    expect_the_ledgers_peak(measure(tied), 0.75);
+    expect_the_ledgers_peak(measure(tied));
   }
 }
 

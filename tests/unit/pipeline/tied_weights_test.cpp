@@ -173,13 +173,17 @@ class Play {
     tied.take(p, chunk);
     tied.take(p, chunk);  // another micro-batch
     expect_foreign(stage, tied.of_forward(p, chunk), p);
-    std::vector<float> own;
-    for (std::int64_t e = 0; e < stage.parameters().count(); ++e) {
-      own.push_back(weight(stage.id().value, p, e));
-    }
-    tied.give(p, chunk, own.data());
-    std::fill(own.begin(), own.end(), -1.0f);  // what has been given stays what it was
-    tied.give(p, chunk, own.data());
+    const std::int64_t count = stage.parameters().count();
+    const auto version = std::make_shared<WeightVersion>();
+    version->values = Buffer(stage.device(), stage.stream(), at(count) * sizeof(float),
+                             MemoryKind::versions);
+    float* const own = version->values.as<float>();
+    for (std::int64_t e = 0; e < count; ++e) own[e] = weight(stage.id().value, p, e);
+    tied.give(p, chunk, version, own);
+    if (case_.rule.keeps_version) return;
+    EXPECT_EQ(version.use_count(), 1);
+    std::fill_n(own, count, -1.0f);  // what has been given stays what it was
+    tied.give(p, chunk, version, own);
   }
   // The same at all replicas.
   float weight(int stage, Minibatch p, std::int64_t element) const {
@@ -203,15 +207,17 @@ class Play {
   void add_up(TiedWeights& tied, const std::vector<Stage*>& chunks, int replica, Minibatch p,
               Device& device, Stream& stream) {
     const int rank = case_.ranks[at(chunks[0]->id().value)][at(replica)];
-    const auto filled = [&](What what, std::int64_t (ParameterLayout::*count)() const) {
-      std::int64_t floats = 0;
-      for (const Stage* chunk : chunks) floats += (chunk->parameters().*count)();
-      Buffer buffer(device, stream, at(floats) * sizeof(float), MemoryKind::gradients);
+    const auto fill = [&](const Buffer& buffer, What what) {
+      const auto floats = static_cast<std::int64_t>(buffer.bytes() / sizeof(float));
       for (std::int64_t e = 0; e < floats; ++e) buffer.as<float>()[e] = number(what, rank, p, e);
-      return buffer;
     };
-    const Buffer own = filled(gradients, &ParameterLayout::count);
-    tied.add_up(p, own, filled(uses, &ParameterLayout::use_count));
+    std::int64_t floats = 0;
+    for (const Stage* chunk : chunks) floats += chunk->parameters().count();
+    const Buffer own(device, stream, at(floats) * sizeof(float), MemoryKind::gradients);
+    fill(own, gradients);
+    const auto of_uses = tied.memory_of_uses();
+    if (of_uses) fill(*of_uses, uses);
+    tied.add_up(p, own, of_uses);
     for (const Stage* chunk : chunks) {
       const std::int64_t first = before(chunk->id().value, &ParameterLayout::count);
       for (const ParameterEntry& entry : chunk->parameters().entries()) {
@@ -234,7 +240,10 @@ class Play {
 
 void play(const Case& played) {
   Play(played).run();
-  Case newest = played;
+  Case copies = played;
+  copies.rule.keeps_version = false;
+  Play(copies).run();
+  Case newest = copies;
   newest.rule.keeps = false;
   Play(newest).run();
 }
