@@ -178,8 +178,6 @@ class BruteForce {
           if (i > 0) {
             from(at[0]);
             tied += (n + 2) * bytes;
-          } else {
-            tied += bytes * static_cast<double>(at.size() - 1);
           }
           if (i + 1 < at.size()) {
             from(at[i + 1]);
