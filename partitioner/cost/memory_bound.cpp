@@ -26,6 +26,14 @@ int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
   return most;
 }
 
+// With more minibatches in flight than stages a stage may be ahead of the next one by several, whose
+// activations wait.
+int queued_activations(ScheduleRule schedule, std::span<const HeldCounts> counts, int device) {
+  const auto d = static_cast<std::size_t>(device);
+  if (schedule != ScheduleRule::continuous_1f1b || d + 1 >= counts.size()) return 0;
+  return std::max(0, counts[d].together - counts[d + 1].together - 1);
+}
+
 }  // namespace
 
 std::int64_t all_reduce_piece(std::int64_t bytes, int members) {
@@ -41,6 +49,7 @@ MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> cou
       whole_minibatches_(traits(rule.schedule).whole_minibatches),
       update_by_wave_(traits(rule.weights).update_by_wave),
       freed_before_adding_(freed_before_adding(counts[static_cast<std::size_t>(device)])),
+      queued_(queued_activations(rule.schedule, counts, device)),
       backwards_(counts[static_cast<std::size_t>(device)].backwards),
       versions_(versions_of(rule, counts, counts[static_cast<std::size_t>(device)])),
       copies_(2 + rule.optimizer_slots + (rule.average ? 1 : 0) + versions_.stashed +
@@ -148,7 +157,7 @@ void MemoryBound::add_fullest_moment(std::span<const ChunkMemory, count> chunks,
       const StageFootprint& one = chunks[c].footprint;
       const std::int64_t held = c < chunks_ ? moments_[m * chunks_ + c] : 0;
       activations += held * (chunks[c].keep == Keep::inputs ? one.samples : one.stash);
-      messages += (held + 1) * one.received + 2 * one.sent;
+      messages += (held + 1) * one.received + (2 + queued_) * one.sent;
     }
     if (activations + messages >= lines.activations + lines.messages) {
       lines.activations = activations;
@@ -291,11 +300,14 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   // What count_held counts, without a schedule to count it from.
-  const int n = minibatches_held(shape.in_flight, shape.stages, stage);
-  HeldCounts held;
-  held.micro_batches = {{n}};
-  held.together = held.minibatches = n;
-  held.backwards = 1;
+  std::vector<HeldCounts> counts;  // of the stage, and of the next one
+  for (int k = stage.value; k < std::min(stage.value + 2, shape.stages); ++k) {
+    const int n = minibatches_held(shape.in_flight, shape.stages, StageId{k});
+    HeldCounts& held = counts.emplace_back();
+    held.micro_batches = {{n}};
+    held.together = held.minibatches = n;
+    held.backwards = 1;
+  }
   MemoryRule rule;
   rule.in_flight = shape.in_flight;
   rule.optimizer_slots = shape.optimizer_slots;
@@ -305,7 +317,7 @@ MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   rule.halves_pushes = shape.halves_pushes;
   rule.round = shape.round;
   rule.micro_batches_of_backward = shape.micro_batches;
-  return {rule, {&held, 1}, 0};
+  return {rule, counts, 0};
 }
 
 }  // namespace hetpipe

@@ -145,6 +145,7 @@ class MemoryBound {
   bool whole_minibatches_;
   bool update_by_wave_;
   int freed_before_adding_;   // micro-batches, fewer than the most, when gradients are added
+  int queued_;                // activations that wait to be sent behind the one on its way
   std::vector<int> moments_;  // HeldCounts::micro_batches, [moment][chunk]
   std::size_t chunks_ = 1;
   int backwards_;

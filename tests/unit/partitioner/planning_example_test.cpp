@@ -40,7 +40,7 @@ TEST(PlanningExample, FourLayersOnTheFastCardAndTwoOnTheSlow) {
   const MemoryLedger ledger =
       stage_ledger(plan, request.cluster, request.profile, VirtualWorkerId{0}, StageId{0});
   const std::int64_t million = 1'000'000;
-  EXPECT_EQ(ledger.total(), million * (4 * 4 + 2 * 4 + 2 * 4 + 3 * 40 + 2 * 10 + 10));
+  EXPECT_EQ(ledger.total(), million * (4 * 4 + 2 * 4 + 2 * 4 + 3 * 40 + 3 * 10 + 10));
 }
 
 TEST(PlanningExample, OneInFlightTakesTheSumOfItsParts) {

@@ -146,11 +146,14 @@ class BruteForce {
         if (!tensors[ks][os].empty()) time += slices * (link.latency + out / link.bandwidth);
       }
       const int nm = c_.request.in_flight;
-      const int n =
-          stages == 1
-              ? 1
-              : std::min(nm,
-                         stages - k + std::max(0, nm - stages) * (stages - 1 - k) / (stages - 1));
+      const auto held = [&](int stage) {
+        const int below = stages - 1 - stage;
+        return stages == 1
+                   ? 1
+                   : std::min(nm, below + 1 + std::max(0, nm - stages) * below / (stages - 1));
+      };
+      const int n = held(k);
+      const int queued = k + 1 < stages ? std::max(0, n - held(k + 1) - 1) : 0;
       const double copies = 1 + 1 + 1 + (n - 1) + (nm - n) + 2 + c_.request.clock_distance +
                             (nm - n >= 2 ? 1 : 0) -  // the snapshot beside all of these
                             (nm == 1 ? 1 : 0);       // the sum that is made behind the backward
@@ -191,7 +194,7 @@ class BruteForce {
       const double late =
           nm <= 2 && n == 1 ? parameters - working - stash - received / slices - sent : 0;
       const double need = tied + copies * parameters + std::max(0.0, late) + n * stash +
-                          (n + 1) * received + 2 * sent +
+                          (n + 1) * received + (2 + queued) * sent +
                           (slices > 1 ? std::max(sent, backward) : backward);
       if (need > static_cast<double>(c_.cluster.kind_of(here).memory)) {
         ++too_large;
