@@ -43,6 +43,36 @@ void refuse_unless_regular(const std::filesystem::path& path, const struct stat&
                                      " (a file is needed). Give the path of the file.");
 }
 
+void write_pieces(const std::filesystem::path& path, std::span<const std::string_view> pieces,
+                  Durable durable) {
+  TemporaryFile temporary(temporary_name(path.string()));
+  const auto failed = [&](const char* step) {
+    const int error = errno;
+    throw SystemError("cannot write " + path.string() + ": " + step + ": " + std::strerror(error));
+  };
+  const int fd = temporary.create();
+  if (fd < 0) failed("open");
+  for (std::string_view left : pieces) {
+    while (!left.empty()) {
+      const ssize_t n = ::write(fd, left.data(), left.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int error = errno;
+        ::close(fd);
+        errno = error;
+        failed("write");
+      }
+      left.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  const bool synced = durable == Durable::no || ::fsync(fd) == 0;
+  const int error = errno;
+  if (::close(fd) != 0 && synced) failed("close");
+  errno = error;
+  if (!synced) failed("fsync");
+  if (!temporary.becomes(path.string())) failed("rename");
+  if (durable == Durable::yes) sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+}
 }  // namespace
 
 void check_regular_file(const std::filesystem::path& path) {
@@ -90,33 +120,11 @@ void write_file(const std::filesystem::path& path, std::initializer_list<std::st
 }
 
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
-  TemporaryFile temporary(temporary_name(path.string()));
-  const auto failed = [&](const char* step) {
-    const int error = errno;
-    throw SystemError("cannot write " + path.string() + ": " + step + ": " + std::strerror(error));
-  };
-  const int fd = temporary.create();
-  if (fd < 0) failed("open");
-  for (std::string_view left : pieces) {
-    while (!left.empty()) {
-      const ssize_t n = ::write(fd, left.data(), left.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) {
-        const int error = errno;
-        ::close(fd);
-        errno = error;
-        failed("write");
-      }
-      left.remove_prefix(static_cast<std::size_t>(n));
-    }
-  }
-  const bool synced = ::fsync(fd) == 0;
-  const int error = errno;
-  if (::close(fd) != 0 && synced) failed("close");
-  errno = error;
-  if (!synced) failed("fsync");
-  if (!temporary.becomes(path.string())) failed("rename");
-  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+  write_pieces(path, pieces, Durable::yes);
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text, Durable durable) {
+  write_pieces(path, {&text, 1}, durable);
 }
 
 }  // namespace hetpipe

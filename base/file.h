@@ -26,4 +26,9 @@ void write_file(const std::filesystem::path& path, std::string_view text);
 void write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces);
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
+// The same without syncing, for what is soon written again: after a loss of power the file may be
+// old, or empty.
+enum class Durable { no, yes };
+void write_file(const std::filesystem::path& path, std::string_view text, Durable durable);
+
 }  // namespace hetpipe

@@ -73,6 +73,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
   wall runtime/store 'base|runtime/(data|store)'
   wall runtime/pipeline 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline)'
   wall runtime/sync 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline|sync)'
+  wall runtime/monitoring 'base|runtime/monitoring'
   wall runtime/training 'base|kernels|partitioner|runtime'
   wall launch 'base|kernels|partitioner|runtime|launch'
 
@@ -145,6 +146,7 @@ runtime/data/a.h|#include "kernels/device.h"
 runtime/store/a.h|#include "runtime/pipeline/stage.h"
 runtime/pipeline/a.h|#include "runtime/sync/wave_clock.h"
 runtime/sync/a.h|#include "launch/command/options.h"
+runtime/monitoring/a.h|#include "runtime/pipeline/stage.h"
 kernels/a.cpp|#include "tests/cuda/simt/simt_host.h"
 launch/a.cpp|#include "tests/unit/kernels/layer_run.h"
 BREACHES

@@ -27,6 +27,21 @@ void check_output_file(const std::string& option, const std::string& path, Probl
   }
 }
 
+void check_output_folder(const std::string& option, const std::string& path, Problems& problems) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path there = fs::absolute(path).lexically_normal();  // the part of it that exists
+  while (!fs::exists(fs::symlink_status(there, error)) && there != there.root_path()) {
+    there = there.parent_path();
+  }
+  if (!fs::is_directory(there, error)) {
+    problems.add(option, path + " (" + there.string() + " is not a folder). Give another folder.");
+  } else if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    problems.add(option, path + " (cannot write to " + there.string() + ": " +
+                             std::strerror(errno) + "). Give another folder.");
+  }
+}
+
 void check_file_of_its_own(const std::string& option, const std::string& path,
                            const NamedFiles& others, Problems& problems) {
   namespace fs = std::filesystem;

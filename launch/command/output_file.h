@@ -14,6 +14,9 @@ namespace hetpipe {
 // reported at once. Adds what is wrong with `path` under the option's name.
 void check_output_file(const std::string& option, const std::string& path, Problems& problems);
 
+// Likewise of a folder, which need not be there yet.
+void check_output_folder(const std::string& option, const std::string& path, Problems& problems);
+
 // Nor may it be a file that the same command uses otherwise: its input would be lost, and
 // of two outputs to one file only the last would remain. `others` are options and their paths.
 using NamedFiles = std::vector<std::pair<std::string, std::optional<std::string>>>;

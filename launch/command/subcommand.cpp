@@ -129,6 +129,7 @@ std::span<const Subcommand> subcommands() {
                  simulate_command},
       Subcommand{"doctor", "checks an allocation before a run", doctor_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
+      Subcommand{"watch", "shows a training while it runs", watch_command},
       Subcommand{"evaluate", "evaluates a checkpoint: loss, accuracies, perplexity, IoU",
                  evaluate_command},
       Subcommand{"predict", "predicts the classes of images with a checkpoint", predict_command},

@@ -83,6 +83,7 @@ int sbatch_command(const Invocation& how);
 int simulate_command(const Invocation& how);
 int trace_command(const Invocation& how);
 int train_command(const Invocation& how);
+int watch_command(const Invocation& how);
 
 // Actions of `hetpipe checkpoint`, `hetpipe data` and `hetpipe trace`.
 int checkpoint_info(const Invocation& how);

@@ -36,7 +36,8 @@ bool look_up(long pid, Process& process) {
   return true;
 }
 
-// The mpirun among this process's ancestors (possibly with shells in between); 0: none on this host.
+// The mpirun among this process's ancestors (possibly with shells in between); 0: none on this
+// host.
 long mpirun_process() {
   static constexpr std::array<std::string_view, 4> kNames{"mpirun", "mpiexec", "orterun",
                                                           "prterun"};
@@ -79,6 +80,13 @@ int line_width() {
     if (given != nullptr) columns = std::strtol(given, nullptr, 10);
   }
   return columns <= 0 ? kUsual : static_cast<int>(std::clamp<long>(columns, kNarrowest, kWidest));
+}
+
+int terminal_rows() {
+  constexpr int kUsual = 24;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  return known ? size.ws_row : kUsual;
 }
 
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {

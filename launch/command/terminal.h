@@ -15,6 +15,9 @@ bool people_watch();
 // Width of a line on standard output: that of its terminal, else COLUMNS, else 100.
 int line_width();
 
+// Lines of the terminal that standard output is; 24 where it is none.
+int terminal_rows();
+
 // Text wrapped into lines of at most `width`, each after the first indented.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
 

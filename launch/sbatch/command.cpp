@@ -166,6 +166,11 @@ TrainOptions checked_training(const SbatchOptions& options, const std::vector<st
   whole.insert(whole.end(), {"--cluster", "slurm", "--resume", "auto"});
   if (options.cluster != "slurm") whole.insert(whole.end(), {"--pool", options.cluster});
   table.read(whole, problems, [&] { return options_of_recipe(train.recipe, table); });
+  if (train.metrics && options.array) {
+    problems.add("--metrics",
+                 "cannot be given after -- together with --array (all trainings would write to the "
+                 "same file). Leave it out, and watch each run with hetpipe watch.");
+  }
   if (!train.data) return train;
   TrainOptions started = train;
   if (!started.output) started.output = "runs";  // the script has one of its own

@@ -263,6 +263,12 @@ OptionGroup report_options(TrainOptions& options) {
                         "parameter servers, and those that do not stash weights, store none."),
           on_off_option("trace", options.trace,
                         "Records what every rank does when, in the run directory."),
+          text_option("metrics", "FILE.prom", options.metrics,
+                      "Writes the run's progress every few seconds in Prometheus' text format, "
+                      "for the textfile collector of the node exporter."),
+          text_option("tensorboard", "DIR", options.tensorboard,
+                      "Writes curves of loss, accuracy, learning rate, speed and waits into event "
+                      "files of this folder, which TensorBoard shows."),
           real_option("notice", "S", options.notice, {0, 1e6},
                       "Seconds that the run has from a request to stop (USR1, TERM) until it "
                       "is ended, such as hetpipe sbatch's --notice. Where the end of a wave "
@@ -368,6 +374,12 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
     problems.add("--alpha",
                  "of 1 never changes (each step keeps so much of a moment, and adds to it what is "
                  "left to 1). Give an A below 1, such as 0.99.");
+  }
+  if (options.metrics && !options.metrics->ends_with(".prom")) {
+    problems.add("--metrics", "'" + *options.metrics +
+                                  "' does not end in .prom (the node exporter reads no other "
+                                  "files). Give " +
+                                  *options.metrics + ".prom.");
   }
   if (options.clip_scope && !options.clip_norm) {
     problems.add("--clip-scope",

@@ -72,10 +72,12 @@ struct TrainOptions {
   int log_every = 1;         // waves
   bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
-  double notice = 0;            // s from a request to stop to the end of the job; 0: unknown
-  int rehearse_preemption = 0;  // waves after which the run stops as on request; 0: never
-  int flight_recorder = 0;      // actions kept of each rank
-  bool json = false;            // the result on standard output, other text elsewhere
+  double notice = 0;                   // s from a request to stop to the end of the job; 0: unknown
+  int rehearse_preemption = 0;         // waves after which the run stops as on request; 0: never
+  int flight_recorder = 0;             // actions kept of each rank
+  std::optional<std::string> metrics;  // file for Prometheus
+  std::optional<std::string> tensorboard;  // folder of event files
+  bool json = false;                       // the result on standard output, other text elsewhere
 };
 
 ModelChoice choice_of(const TrainOptions& options);  // without a name where none was given

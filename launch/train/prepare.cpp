@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 Preparation prepare_training(const TrainOptions& asked, std::optional<int> ranks,
                              const std::string& launch_command, Log& log, const Ground* ground) {
+  check_monitored_files(asked);
   const Given given = read_given(asked, ground, log);
   const TrainOptions& options = given.options;
   Preparation prepared;
@@ -52,6 +53,28 @@ Preparation prepare_training(const TrainOptions& asked, std::optional<int> ranks
   return prepared;
 }
 
+namespace {
+
+MonitoredFiles monitored_files(const TrainOptions& options, const RunDirectory& directory) {
+  const fs::path run = fs::absolute(directory.path()).lexically_normal();
+  MonitoredFiles files{.status = (run / directory.status().filename()).string(),
+                       .metrics = options.metrics.value_or(""),
+                       .tensorboard = {}};
+  std::error_code ignored;
+  fs::remove(files.status, ignored);  // of the run that is resumed
+  if (!options.tensorboard) return files;
+  // TensorBoard calls each folder of event files a run.
+  const fs::path name = run.has_filename() ? run.filename() : run.parent_path().filename();
+  const fs::path folder = fs::path(*options.tensorboard) / name;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw SystemError("cannot create " + folder.string() + ": " + error.message());
+  files.tensorboard = folder.string();
+  return files;
+}
+
+}  // namespace
+
 void take_run_directory(const TrainOptions& options, const std::string& configuration,
                         Preparation& prepared, Log& log) {
   TrainJob& job = prepared.job;
@@ -64,6 +87,7 @@ void take_run_directory(const TrainOptions& options, const std::string& configur
   if (job.cluster) write_file(directory.cluster(), to_toml(*job.cluster));
   if (job.profile) write_file(directory.profile(), to_toml(*job.profile));
   job.checkpoint_folder = directory.checkpoints().string();
+  job.monitored = monitored_files(options, directory);
   if (options.trace) {
     job.trace_folder = directory.create_trace_folder(job.start.label, job.start.inside).string();
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "launch/command/output_file.h"
 #include "launch/command/said_of.h"
 #include "launch/train/prepare_parts.h"
 #include "partitioner/cost/memory.h"
@@ -169,6 +170,13 @@ void check_profile_is_of_data(const Given& given) {
 }
 
 }  // namespace
+
+void check_monitored_files(const TrainOptions& options) {
+  Problems problems;
+  if (options.metrics) check_output_file("--metrics", *options.metrics, problems);
+  if (options.tensorboard) check_output_folder("--tensorboard", *options.tensorboard, problems);
+  problems.throw_if_any();
+}
 
 void check_profile(const Given& given) {
   if (!given.job.profile) return;

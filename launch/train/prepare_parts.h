@@ -53,6 +53,9 @@ struct Resumption {
 };
 Resumption decide_resumption(const TrainOptions& options, const TrainJob& job);
 
+// Files and folders of what others watch, before anything is read.
+void check_monitored_files(const TrainOptions& options);
+
 // Checking. UserError with all problems at once that can be found before the next decision.
 // Before a plan is made from it: a profile of the model.
 void check_profile(const Given& given);

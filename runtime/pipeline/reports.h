@@ -11,6 +11,14 @@
 // A worker's reports, as plain structs: they travel as bytes between ranks of one build.
 namespace hetpipe {
 
+// Seconds of waiting over the whole run so far, as RankReport has them.
+struct WaitsSoFar {
+  double bubble = 0;
+  double transfer = 0;
+  double server = 0;
+  double data = 0;
+};
+
 // One worker rank, one wave: made when the wave is pushed (all-reduce: when its last update has
 // been made).
 struct WaveReport {
@@ -33,6 +41,8 @@ struct WaveReport {
   // those that other programs had the processor.
   std::int64_t computed_samples = 0;
   double compute_seconds = 0;
+  WaitsSoFar waits{};
+  std::int64_t peak_memory = 0;  // bytes, of the run so far
 };
 
 struct EvaluationReport {

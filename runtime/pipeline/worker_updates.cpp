@@ -97,7 +97,11 @@ void Worker::end_wave(Minibatch p) {
   }
   statistics_.forget(wave);
   ahead_.limit(1);  // the losses of its minibatches are in
-  setup_.wave_done(wave_.close(wave, p, report_.evaluate_seconds));
+  WaveReport report = wave_.close(wave, p, report_.evaluate_seconds);
+  report.waits = {report_.bubble_seconds, report_.transfer_seconds, report_.server_wait_seconds,
+                  report_.data_seconds};
+  report.peak_memory = static_cast<std::int64_t>(device_.memory().peak());
+  setup_.wave_done(report);
 }
 
 // A checkpoint is due behind this wave, with what continues it bit for bit.

@@ -19,6 +19,7 @@
 #include "runtime/data/sampler.h"
 #include "runtime/model/model.h"
 #include "runtime/model/zoo.h"
+#include "runtime/monitoring/monitor.h"
 #include "runtime/pipeline/optimizer.h"
 
 namespace hetpipe {
@@ -114,6 +115,7 @@ struct TrainJob {
   std::uint64_t build = 0;        // hash of the program: such a continuation needs the same,
   std::uint64_t recipe = 0;       // and of the options that training follows
   std::string trace_folder;       // empty: no trace
+  MonitoredFiles monitored{};     // written by rank 0
 
   // Devices and links are slowed down to those of the cluster.
   bool emulates() const { return cluster && !time; }
@@ -130,7 +132,7 @@ constexpr auto fields_of(Type<TrainJob>) {
       &TrainJob::notice_seconds, &TrainJob::start, &TrainJob::device, &TrainJob::transport_path,
       &TrainJob::threads, &TrainJob::data_threads, &TrainJob::run_ahead, &TrainJob::timeout_seconds,
       &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints,
-      &TrainJob::build, &TrainJob::recipe, &TrainJob::trace_folder>;
+      &TrainJob::build, &TrainJob::recipe, &TrainJob::trace_folder, &TrainJob::monitored>;
 }
 
 using OpenData = std::function<Dataset(Split, Parts)>;

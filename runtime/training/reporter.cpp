@@ -56,10 +56,12 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   const Minibatch last = *std::max_element(rules.end.begin(), rules.end.end());
   total_samples_ = sampler.consumed(last - rules.first_minibatch()) -
                    sampler.consumed(rules.start_minibatch() - rules.first_minibatch());
+  if (job.monitored.any()) live_.emplace(job, rules, sampler, total_samples_, roles, log);
   service.on<WaveDone>([this](Rank from, const WaveDone& wave) { on_wave(from, wave.report); });
   service.on<LabelEvaluated>(
       [this](Rank, const LabelEvaluated& label) { on_evaluation(label.report); });
-  service.on<RankDone>([this](Rank, const RankDone& rank) {
+  service.on<RankDone>([this](Rank from, const RankDone& rank) {
+    if (live_) live_->rank_done(from, rank.report);
     const RankReport& report = outcome_.ranks.emplace_back(rank.report);
     outcome_.evaluation_seconds = std::max(outcome_.evaluation_seconds, report.evaluate_seconds);
     --ranks_left_;
@@ -68,6 +70,7 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   });
   service.on<CheckpointWritten>([this](Rank, const CheckpointWritten& written) {
     outcome_.checkpoint = written.path;
+    if (live_) live_->checkpoint_written(written.label, written.path);
     log_.line(format("checkpoint after wave %lld: %s", static_cast<long long>(written.label),
                      outcome_.checkpoint.c_str()));
     last_checkpoint_ |= written.label == rules_.end_label();
@@ -93,6 +96,7 @@ void Reporter::on_checkpoint_failed(const CheckpointFailed& failed) {
 
 void Reporter::stopping(Label label, const StopWanted& by) {
   outcome_.stopped = label;
+  if (live_) live_->stopping(label);
   outcome_.stopped_at_target = by.signal == kTargetReached;
   const std::string why =
       outcome_.stopped_at_target ? "target accuracy reached"
@@ -150,6 +154,10 @@ void Reporter::check_notice() {
       format_seconds(longest).c_str()));
 }
 
+void Reporter::ended(const std::string& exit, ExitCode code) {
+  if (live_) live_->ended(exit, code);
+}
+
 bool Reporter::rehearsal_due() const {
   return job_.rehearse_preemption > 0 &&
          next_wave_ - rules_.start_wave() >= job_.rehearse_preemption;
@@ -185,6 +193,7 @@ std::size_t Reporter::expected_evaluations() const {
 
 void Reporter::on_wave(Rank from, const WaveReport& report) {
   service_.give_life_sign();
+  if (live_) live_->wave_reported(from, report);
   if (!started_) {
     started_ = true;
     start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
@@ -265,6 +274,18 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
                slow_text().c_str()));
   }
   check_notice();
+  if (live_) {
+    live_->wave_done({.label = wave + 1,
+                      .samples = outcome_.samples,
+                      .loss = loss,
+                      .accuracy = accuracy,
+                      .learning_rate = sum.learning_rate,
+                      .samples_per_second = sum.samples_per_second,
+                      .staleness_min = sum.staleness_min,
+                      .staleness_max = sum.staleness_max,
+                      .seconds_left = left},
+                     slow_ranks_.slow_now());
+  }
   if (trace_ == nullptr) return;
   trace_->metric("loss", wave, loss);
   if (accuracy) trace_->metric("accuracy", wave, *accuracy);
@@ -342,6 +363,9 @@ void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
   if (trace_ != nullptr) {
     trace_->metric("test_loss", label, evaluation.loss);
     if (evaluation.accuracy) trace_->metric("test_accuracy", label, *evaluation.accuracy);
+  }
+  if (live_) {
+    live_->evaluated(label, evaluation.samples, evaluation.loss, evaluation.accuracy);
   }
   outcome_.test_loss = evaluation.loss;
   outcome_.test_accuracy = evaluation.accuracy;

@@ -12,6 +12,7 @@
 #include "runtime/sync/stop_forecast.h"
 #include "runtime/training/evaluations.h"
 #include "runtime/training/job.h"
+#include "runtime/training/live_status.h"
 #include "runtime/training/loss_watch.h"
 #include "runtime/training/messages.h"
 #include "runtime/training/roles.h"
@@ -31,6 +32,7 @@ class Reporter {
 
   void started(Minibatch p);                         // of this rank: the live progress line
   void stopping(Label label, const StopWanted& by);  // the run ends there, as the rules say now
+  void ended(const std::string& exit, ExitCode code);
   bool complete() const;
   std::string waiting_for() const;
   bool target_reached() const { return outcome_.target.has_value(); }
@@ -132,6 +134,7 @@ class Reporter {
   std::size_t ranks_left_;
   bool last_checkpoint_ = false;
   Outcome outcome_;
+  std::optional<LiveStatus> live_;  // where somebody may watch
 };
 
 // "90 % test accuracy after wave 12 ..."; whether and when the job's target was reached, if it has

@@ -159,6 +159,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
     const ExitCode code = outcome.code != ExitCode::done ? outcome.code
                           : on_request                   ? ExitCode::stopped
                                                          : ExitCode::done;
+    reporter->ended(exit_word({.code = code, .outcome = outcome}), code);
     service.tell_all(RunOver{.code = code});
   }
   service.wait_for_others([&] { return over.has_value(); },

@@ -94,6 +94,14 @@ int try_lock(int file) {
   return ::fcntl(file, F_OFD_SETLK, &whole) == 0 ? 0 : errno;
 }
 
+bool is_locked(const fs::path& path) {
+  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return file && ::fcntl(file.get(), F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+}
+
 void RunDirectory::refuse_locked(int file) const {
   throw UserError("--output " + path_.string(),
                   "is in use by another run (" + holder(file) +

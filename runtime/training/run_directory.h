@@ -9,6 +9,7 @@
 // The files of one run:
 //   config.toml cluster.toml profile.toml plan.toml   its input
 //   train.log                                         its messages
+//   status.json                                       how far it is
 //   result.json                                       its result, once it has ended
 //   checkpoints/ trace/                               its output
 //   lock                                              names the process that uses the directory
@@ -21,6 +22,10 @@ enum class RunStart { fresh, resume };
 // Tries the lock that a run holds, on an open file: 0, or errno (EAGAIN or EACCES: another process
 // holds it). It ends when the file is closed.
 int try_lock(int file);
+
+// Whether a process holds that lock on the file. False where there is no such file, and between
+// hosts where the file system does not pass locks on.
+bool is_locked(const std::filesystem::path& file);
 
 class RunDirectory {
  public:
@@ -41,6 +46,7 @@ class RunDirectory {
   std::filesystem::path cluster() const { return path_ / "cluster.toml"; }
   std::filesystem::path profile() const { return path_ / "profile.toml"; }
   std::filesystem::path plan() const { return path_ / "plan.toml"; }
+  std::filesystem::path status() const { return path_ / "status.json"; }
   std::filesystem::path result() const { return path_ / "result.json"; }
   std::filesystem::path log() const { return path_ / "train.log"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }

@@ -65,6 +65,7 @@ void SimulatedRank::put_into(WaveReport& report) {
   report.compute_seconds = wave.forward + wave.backward;
   reported_ = end;
   total_ += wave;
+  report.waits = {total_.bubble, total_.transfer, total_.server_wait, 0};
 }
 
 void SimulatedRank::put_into(RankReport& report) const {
