@@ -224,6 +224,9 @@ TEST_F(BadOptions, BatchScriptsRefuseWhatTheyCannotHold) {
                  {"--notice: 120 s, and the time limit is 120 s"});
   expect_refused(sbatch + "--name a/b" + train, {"--name: 'a/b' cannot be the name of a job"});
   expect_refused(sbatch + "--array 1;2" + train, {"--array: '1;2' (not a list of numbers)"});
+  expect_refused(sbatch + "--array 0-3" + train + " --metrics run.prom",
+                 {"--metrics: cannot be given after -- together with --array"});
+  expect_refused(sbatch + train + " --metrics run.txt", {"'run.txt' does not end in .prom"});
   expect_refused(sbatch + "--setup=if" + train, {"--setup: 'if' (bash cannot read it as a line"});
   expect_refused(sbatch + "--setup=cat<<E" + train,
                  {"--setup: 'cat<<E' (bash cannot read it as a line", "here-document"});

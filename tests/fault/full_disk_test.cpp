@@ -75,5 +75,19 @@ TEST_F(FullDisk, ALogThatCannotBeWrittenIsNoReasonToStop) {
   EXPECT_EQ(ran.error.find(warning, at + 1), std::string::npos) << ran.error;
 }
 
+// Nor are files that others watch; each is warned of once, however often it is tried.
+TEST_F(FullDisk, MetricsAndCurvesThatCannotBeWrittenAreNoReasonToStop) {
+  const Ran ran =
+      mounted("4k", "head -c 4096 /dev/zero > mnt/full && " + std::string(HETPIPE_COMMAND) + " " +
+                        kTrain + " --metrics mnt/run.prom --tensorboard mnt/curves");
+  EXPECT_EQ(ran.code, 0) << ran.error;
+  for (const std::string file : {"mnt/run.prom: write", "mnt/curves/run/events.out.tfevents."}) {
+    const std::string warning = "warning: cannot write " + file;
+    const std::size_t at = ran.error.find(warning);
+    EXPECT_NE(at, std::string::npos) << ran.error;
+    EXPECT_EQ(ran.error.find(warning, at + 1), std::string::npos) << ran.error;
+  }
+}
+
 }  // namespace full_disk_test
 }  // namespace hetpipe::test
