@@ -26,8 +26,8 @@ int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
   return most;
 }
 
-// With more minibatches in flight than stages a stage may be ahead of the next one by several, whose
-// activations wait.
+// With more minibatches in flight than stages a stage may be ahead of the next one by several,
+// whose activations wait.
 int queued_activations(ScheduleRule schedule, std::span<const HeldCounts> counts, int device) {
   const auto d = static_cast<std::size_t>(device);
   if (schedule != ScheduleRule::continuous_1f1b || d + 1 >= counts.size()) return 0;
@@ -118,7 +118,8 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
 }
 
 std::int64_t MemoryBound::tied_bytes(const StageFootprint& footprint) const {
-  return footprint.uses + versions_.tied * footprint.foreign + versions_.tied_sent * footprint.tied_sent +
+  return footprint.uses + versions_.tied * footprint.foreign +
+         versions_.tied_sent * footprint.tied_sent +
          (update_by_wave_ ? 0 : footprint.tied_received);
 }
 
@@ -213,8 +214,8 @@ std::int64_t MemoryBound::updating_bytes(std::span<const ChunkMemory, count> chu
 template <std::size_t count>
 std::int64_t MemoryBound::late_wave_bytes(std::span<const ChunkMemory, count> chunks,
                                           std::int64_t parameters, const LedgerBytes& lines) const {
-  return std::max<std::int64_t>(
-      0, versions_.late_halves * parameters / 2 - pass_bytes(chunks, lines));
+  return std::max<std::int64_t>(0,
+                                versions_.late_halves * parameters / 2 - pass_bytes(chunks, lines));
 }
 
 // An update is behind a minibatch's last backward: what that kept is not there any more, behind a
@@ -294,8 +295,9 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
              lines);
   const std::int64_t p = chunk.footprint.parameters;
   return copies_ * p + versions_.pushed_halves * p / 2 + tied_bytes(chunk.footprint) +
-         lines.tied_weights + lines.wave_updates + lines.summed_update + lines.all_reduce + lines.activations +
-         lines.samples_ahead + lines.messages + lines.waiting_gradients + lines.workspace;
+         lines.tied_weights + lines.wave_updates + lines.summed_update + lines.all_reduce +
+         lines.activations + lines.samples_ahead + lines.messages + lines.waiting_gradients +
+         lines.workspace;
 }
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {

@@ -78,8 +78,8 @@ inline constexpr std::int64_t kAllReduceLargestPiece = std::int64_t{256} << 10;
 inline constexpr std::int64_t kAllReduceSmallestPiece = std::int64_t{8} << 10;
 std::int64_t all_reduce_piece(std::int64_t bytes, int members);  // a multiple of 8 KiB
 
-// Weights on their way from the stage that owns them to one that uses them, where F's version is not
-// kept until B: those of the minibatches that the first stage is ahead of the last one.
+// Weights on their way from the stage that owns them to one that uses them, where F's version is
+// not kept until B: those of the minibatches that the first stage is ahead of the last one.
 constexpr int tied_copies(int most_minibatches_held) {
   return std::max(1, most_minibatches_held - 1);
 }

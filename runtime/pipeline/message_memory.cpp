@@ -16,8 +16,8 @@ std::shared_ptr<Buffer> MessageMemory::next(const Wait& wait) {
   for (const Operation& operation : piece.operations) wait(operation);
   piece.operations.clear();
   if (!piece.data) {
-    piece.data = std::make_shared<Buffer>(
-        device_, stream_, static_cast<std::size_t>(floats_) * sizeof(float), kind_);
+    piece.data = std::make_shared<Buffer>(device_, stream_,
+                                          static_cast<std::size_t>(floats_) * sizeof(float), kind_);
   }
   return piece.data;
 }

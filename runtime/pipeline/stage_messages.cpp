@@ -262,10 +262,10 @@ void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHea
 }
 
 // A stage that is ahead of the one before it would else keep one for each minibatch that it is
-// ahead. Activations, whose number the schedule limits, never wait. No deadlock: before a peer takes
-// an earlier gradient, it waits for activations, for still earlier gradients, which have been sent,
-// and for a stage before it to take its own; with several chunks on a device, what is before is
-// behind, too. Gradients that skip stages are taken as many minibatches later.
+// ahead. Activations, whose number the schedule limits, never wait. No deadlock: before a peer
+// takes an earlier gradient, it waits for activations, for still earlier gradients, which have been
+// sent, and for a stage before it to take its own; with several chunks on a device, what is before
+// is behind, too. Gradients that skip stages are taken as many minibatches later.
 void StageMessages::wait_for_earlier_gradients(const MessagePiece& piece) {
   if (chunks_.size() > 1) return;
   const int allowed = piece.sending_stage() - piece.receiving_stage() - 1;

@@ -237,12 +237,9 @@ void TiedWeights::give(Minibatch p, int chunk, const PassWeights::Version& versi
       continue;
     }
     MessageMemory& copies = copies_[at(way.copies)];
-    const auto copy =
-        copies.next([&](const Operation& operation) { wait_until_sent(operation); });
-    device_.copy(stream_, copy->data(), reinterpret_cast<const std::byte*>(weights),
-                 copy->bytes());
-    copies.sent(
-        send(way.peer, Channel::tied_weights, header, copy->as<const float>(), way.count));
+    const auto copy = copies.next([&](const Operation& operation) { wait_until_sent(operation); });
+    device_.copy(stream_, copy->data(), reinterpret_cast<const std::byte*>(weights), copy->bytes());
+    copies.sent(send(way.peer, Channel::tied_weights, header, copy->as<const float>(), way.count));
   }
 }
 
@@ -325,11 +322,11 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<B
     }
     report_.bytes_backward += sum.count * static_cast<std::int64_t>(sizeof(float));
     ++report_.messages_backward;
-    Operation operation = send(sum.to, Channel::tied_gradients,
-                               header_of(TiedGradientsSent{.minibatch = p,
-                                                           .stage = StageId{sum.to_stage},
-                                                           .parameter = sum.number}),
-                               values, sum.count);
+    Operation operation =
+        send(sum.to, Channel::tied_gradients,
+             header_of(TiedGradientsSent{
+                 .minibatch = p, .stage = StageId{sum.to_stage}, .parameter = sum.number}),
+             values, sum.count);
     if (came) {
       passed_on_.push_back({std::move(operation), std::move(came)});
     } else {

@@ -175,8 +175,8 @@ class Play {
     expect_foreign(stage, tied.of_forward(p, chunk), p);
     const std::int64_t count = stage.parameters().count();
     const auto version = std::make_shared<WeightVersion>();
-    version->values = Buffer(stage.device(), stage.stream(), at(count) * sizeof(float),
-                             MemoryKind::versions);
+    version->values =
+        Buffer(stage.device(), stage.stream(), at(count) * sizeof(float), MemoryKind::versions);
     float* const own = version->values.as<float>();
     for (std::int64_t e = 0; e < count; ++e) own[e] = weight(stage.id().value, p, e);
     tied.give(p, chunk, version, own);
