@@ -68,6 +68,16 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
+# unpack_package NAME FOLDER: below FOLDER, without installing it: some packages start a service.
+unpack_package() {
+  local name=$1 folder=$2
+  [ ! -e "$folder/$name.unpacked" ] || return 0
+  mkdir -p "$folder"
+  (
+    cd "$folder" && apt-get download -qq "$name" > download.log 2>&1 && dpkg-deb -x "$name"_*.deb . && rm -f "$name"_*.deb && touch "$name.unpacked"
+  )
+}
+
 # mpirun refuses root without these.
 allow_root_to_mpirun() {
   if [ "$(id -u)" -eq 0 ]; then
