@@ -136,6 +136,12 @@ void check_compare_options(const CompareOptions& options, Problems& problems) {
       check_name("--of", words.substr(0, colon));
     }
   }
+  for (const std::string& word : options.train_words) {
+    if (word.substr(0, word.find('=')) != "--metrics") continue;
+    problems.add("--metrics",
+                 "cannot be given after -- (all runs would write to one file). Give it to one of "
+                 "them: --of NAME:metrics=FILE.prom.");
+  }
   std::vector<std::string> behind = options.train_words;
   for (const std::string& words : options.of_one) {
     behind.push_back("--" + words.substr(words.find(':') + 1));

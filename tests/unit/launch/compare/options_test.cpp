@@ -112,6 +112,8 @@ TEST(CompareOptions, MistakesAreFoundBeforeAnythingRuns) {
                 HasSubstr("compare sets it for every run itself"))
         << own;
   }
+  EXPECT_THAT(read({"--systems", "ssp,asp", "--", "--metrics", "run.prom"}).problems,
+              HasSubstr("--metrics: cannot be given after -- (all runs would write to one file)"));
   // Of all alike, once; of one alone, with its name.
   const std::string typo = read({"--systems", "ssp,asp", "--", "--momentun", "1"}).problems;
   EXPECT_THAT(typo, HasSubstr("unknown option '--momentun'"));
