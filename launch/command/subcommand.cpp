@@ -136,6 +136,7 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"generate", "continues a text with a checkpoint", generate_command},
       Subcommand{"compare", "trains with several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
+      Subcommand{"report", "writes what a run did as one page for a browser", report_command},
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
       Subcommand{"allocation", "shows what this Slurm job was given, and its ranks",
                  allocation_command},

@@ -79,6 +79,7 @@ int plan_command(const Invocation& how);
 int predict_command(const Invocation& how);
 int probe_command(const Invocation& how);
 int profile_command(const Invocation& how);
+int report_command(const Invocation& how);
 int sbatch_command(const Invocation& how);
 int simulate_command(const Invocation& how);
 int trace_command(const Invocation& how);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "base/text.h"
+#include "launch/report/edits.h"
+#include "launch/report/html.h"
+#include "launch/report/panels.h"
+#include "launch/report/run_again.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kComputes = 0.5;  // of the busiest device's time: then it is computing that limits
+constexpr double kWorthDoing = 5e-3;  // of the samples/s
+
+std::string kind_name(const PanelRun& of, const DeviceTime& time) {
+  if (!of.run.cluster) return {};
+  const auto name = try_parse_device(time.device);
+  if (!name || !of.run.cluster->has(*name)) return {};
+  return " (" + of.run.cluster->kind_of(*name).name + ")";
+}
+
+std::string limit_name(const TimePart& part, const DeviceTime& time) {
+  const std::string name = part.name;
+  if (name == "compute") return format("Computing on stage %d", time.stage);
+  if (name == "bubble") return "Waiting for other stages (bubble)";
+  if (name == "transfer") return "Transfers between stages";
+  if (name == "server wait") return "Waiting for the parameter servers";
+  if (name == "data") return "Reading samples";
+  return "Time that is none of computing, waiting or data (the host, checkpoints)";
+}
+
+std::string measured_sentence(const PanelRun& of, const DeviceTime& busiest) {
+  const double share = busiest.compute() / busiest.total;
+  const TimePart& wait = largest_wait(busiest);
+  const bool computes = share >= kComputes || wait.seconds(busiest) < busiest.compute();
+  const TimePart& limit = computes ? kTimeParts.front() : wait;
+  std::string text =
+      "<strong>" + html_text(limit_name(limit, busiest)) +
+      " limits this run.</strong> The device that computed for most of its time is " +
+      html_text(busiest.device + kind_name(of, busiest)) +
+      format(" (virtual worker %d, stage %d): it computed ", busiest.virtual_worker,
+             busiest.stage) +
+      html_percent(share) + " of " + html_seconds(busiest.total);
+  if (wait.seconds(busiest) > 0) {
+    text += ", and its largest other share is " + html_text(wait.name) + " with " +
+            html_percent(wait.seconds(busiest) / busiest.total);
+  }
+  return text + ".";
+}
+
+// What helps a data-bound run is no part of a plan, so the simulator does not know it.
+std::string data_edit(const PanelRun& of, const DeviceTime& busiest) {
+  const double share = busiest.data / busiest.total;
+  if (share < 0.05) return {};
+  const std::string threads = config_value(of.run, "data-threads");
+  const int more = threads.empty() ? 2 : 2 * std::max(1, std::atoi(threads.c_str()));
+  return html_paragraph("It waited for samples for " + html_percent(share) +
+                        " of its time: read with more threads, which gives at most " +
+                        html_percent(share / (1 - share)) + ":") +
+         html_code(
+             run_again(of.run, of.run.name + "-edited", {"--data-threads", std::to_string(more)}));
+}
+
+std::string change_of(const RunEdit& edit) {
+  std::string text =
+      html_number(edit.relative_throughput, format("%+.1f %%", 100 * edit.relative_throughput)) +
+      " samples/s";
+  if (std::abs(edit.relative - edit.relative_throughput) >= kWorthDoing) {
+    text += " (worth " + html_number(edit.relative, format("%+.1f %%", 100 * edit.relative)) +
+            " until an accuracy, as updates come later)";
+  }
+  return text;
+}
+
+std::string edits_text(const PanelRun& of, const RunAdvice& advice) {
+  std::string html;
+  if (!advice.edits.empty() && advice.edits.front().relative >= kWorthDoing) {
+    const RunEdit& best = advice.edits.front();
+    html += html_paragraph(
+        "<strong>The edit that helps most: " + html_text(best.what) +
+        ".</strong> By simulation with the times that were measured: " + change_of(best) + ".");
+    html += html_code(best.commands);
+  } else {
+    html += html_paragraph(
+        "<strong>No single edit of the plan that was tried helps</strong> by half a percent or "
+        "more, by simulation with the times that were measured; other hardware is what is left "
+        "(below).");
+    html += html_code(run_again(of.run, of.run.name + "-again"));
+  }
+  HtmlTable table("Edits that were tried", {"edit", "samples/s", "until an accuracy"});
+  for (const RunEdit& edit : advice.edits) {
+    table.add(
+        {html_text(edit.what),
+         html_number(edit.relative_throughput, format("%+.1f %%", 100 * edit.relative_throughput)),
+         html_number(edit.relative, format("%+.1f %%", 100 * edit.relative))});
+  }
+  std::string more = table.empty() ? "" : table.html();
+  more += "<ul>\n";
+  for (const std::string& sentence : advice.explanation.sentences) {
+    more += "<li>" + html_text(sentence) + "</li>\n";
+  }
+  more += "</ul>\n";
+  return html + html_details("What else was asked of the simulator", more);
+}
+
+std::string throughput_text(const PanelRun& of, const std::optional<RunAdvice>& advice) {
+  std::string text;
+  if (const auto measured = of.run.number("throughput")) {
+    text = "It trained " + html_rate(*measured, "samples/s");
+    const auto predicted = of.run.number("predicted_throughput");
+    if (predicted && *predicted > 0) {
+      text += "; the plan predicted " + html_rate(*predicted, "samples/s") +
+              format(" (%+.1f %%)", 100 * (*measured / *predicted - 1));
+    }
+    if (advice) {
+      text += "; by simulation with the measured times of its actions it would be " +
+              html_rate(advice->throughput, "samples/s") +
+              ": what is missing to that was lost between the actions";
+    }
+    text += ".";
+  }
+  return text.empty() ? "" : html_paragraph(text);
+}
+
+}  // namespace
+
+std::string limit_panel(const PanelRun& of) {
+  std::string html;
+  for (const std::string& missing : of.run.missing) {
+    html += "<p class=\"note\" role=\"note\">" + html_text(missing) + "</p>\n";
+  }
+  const DeviceTime* busiest = busiest_of(of.times);
+  if (busiest == nullptr) {
+    return html_section(of.id + "-limit", of.level, "What limits it",
+                        html + html_paragraph("No device computed anything."));
+  }
+  std::string why_not;
+  const std::optional<RunAdvice> advice = advise(of.run, of.times, why_not);
+  html += "<p class=\"lead\">" + measured_sentence(of, *busiest) + "</p>\n";
+  html += throughput_text(of, advice);
+  html += data_edit(of, *busiest);
+  html += advice ? edits_text(of, *advice)
+                 : html_paragraph("Edits could not be tried: " + html_text(why_not) + ".");
+  return html_section(of.id + "-limit", of.level, "What limits it", html);
+}
+
+}  // namespace hetpipe

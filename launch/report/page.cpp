@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/report/page.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "launch/report/assets.h"
+#include "launch/report/comparison.h"
+#include "launch/report/html.h"
+#include "launch/report/panels.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::size_t kForTimelines = 600'000;  // bytes of the page
+constexpr std::size_t kLeastTimeline = 8'000;
+
+struct PagePart {
+  const char* id;
+  const char* title;
+  std::string (*html)(const PanelRun& of);
+};
+constexpr std::array kPageParts{
+    PagePart{"limit", "What limits it", limit_panel},
+    PagePart{"time", "Where the time went", time_panel},
+    PagePart{"pool", "The pool", pool_panel},
+    PagePart{"timeline", "Timeline", timeline_panel},
+    PagePart{"learning", "Learning", learning_panel},
+    PagePart{"memory", "Memory", memory_panel},
+    PagePart{"links", "Links", links_panel},
+    PagePart{"provenance", "Provenance", provenance_panel},
+};
+
+std::string contents_of(const std::string& id) {
+  std::string html = "<nav aria-label=\"Panels\"><ul>";
+  for (const PagePart& part : kPageParts) {
+    html += "<li><a href=\"#" + html_text(id + "-" + part.id) + "\">" + html_text(part.title) +
+            "</a></li>";
+  }
+  return html + "</ul></nav>\n";
+}
+
+std::string headline(const ReportedRun& run) {
+  std::string text = html_text(run.plan.model) + " under " + html_text(run.plan.system);
+  if (const Json* exit = run.result.find("exit")) {
+    text += ", " + html_text(exit->get<std::string>());
+  } else {
+    text += ", not ended";
+  }
+  if (const auto samples = run.number("samples")) {
+    text += ": " + html_number(*samples, format_count(*samples)) + " samples";
+  }
+  if (const auto seconds = run.number("seconds")) text += " in " + html_seconds(*seconds);
+  if (const auto pace = run.number("throughput")) text += ", " + html_rate(*pace, "samples/s");
+  if (const auto evaluating = run.number("evaluation_seconds")) {
+    text += ", and " + html_seconds(*evaluating) + " for evaluations";
+  }
+  if (const auto accuracy = run.number("test_accuracy")) {
+    text += "; test accuracy " + html_accuracy(*accuracy);
+  }
+  if (const auto loss = run.number("test_loss")) text += ", test loss " + html_loss(*loss);
+  return html_paragraph(text + ".");
+}
+
+std::string run_html(const PanelRun& of) {
+  std::string html = headline(of.run) + contents_of(of.id);
+  for (const PagePart& part : kPageParts) html += part.html(of);
+  return html;
+}
+
+std::string page_of(const std::vector<ReportedRun>& runs, std::size_t for_timelines) {
+  const bool several = runs.size() > 1;
+  std::string title = "Run report";
+  if (!several) title += ": " + runs.front().name;
+  std::string html =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+      "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+      html_text(title) + "</title>\n<style>\n" + kReportStyle +
+      "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#content\">To the content</a>\n"
+      "<header><h1>" +
+      html_text(title) + "</h1></header>\n<main id=\"content\">\n";
+  if (several) html += comparison_html(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    PanelRun of{runs[i], device_times(runs[i]), format("run%zu", i), several ? 3 : 2,
+                std::max(kLeastTimeline, for_timelines / runs.size())};
+    const std::string inside = run_html(of);
+    html += several ? html_section(of.id, 2, runs[i].name, inside) : inside;
+  }
+  return html + "</main>\n<script>\n" + kReportScript + "</script>\n</body>\n</html>\n";
+}
+
+}  // namespace
+
+std::string report_page(const std::vector<ReportedRun>& runs) {
+  for (std::size_t bytes = kForTimelines; bytes >= kLeastTimeline; bytes /= 3) {
+    std::string page = page_of(runs, bytes);
+    if (page.size() <= kMostPageBytes) return page;
+  }
+  return page_of(runs, 0);
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "launch/report/reported_run.h"
+
+// The whole report.
+namespace hetpipe {
+
+inline constexpr std::size_t kMostPageBytes = 1'000'000;
+
+// One HTML file that needs no other: of several runs a comparison first, then each run's panels. At
+// most kMostPageBytes, for which timelines show fewer single actions; more only where the files of
+// the runs alone are as long.
+std::string report_page(const std::vector<ReportedRun>& runs);
+
+}  // namespace hetpipe

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
+#include "launch/command/version.h"
+#include "launch/report/html.h"
+#include "launch/report/panels.h"
+#include "launch/report/run_again.h"
+#include "runtime/training/job.h"
+
+namespace hetpipe {
+namespace {
+
+void add_key(const ReportedRun& run, const char* key, const char* title, HtmlTable& table) {
+  const Json* value = run.result.find(key);
+  if (value == nullptr || value->is_null()) return;
+  table.add({title, html_text(value->is_string() ? value->get<std::string>() : value->dump())});
+}
+
+std::string facts(const ReportedRun& run) {
+  HtmlTable table("What was run", {"what", "value"});
+  table.add({"directory", html_text(run.folder.string())});
+  table.add({"plan hash", html_text(to_hex(plan_hash(run.plan)))});
+  if (run.plan.predicted) {
+    table.add({"cluster hash", html_text(run.plan.predicted->cluster_hash)});
+    table.add({"profile hash", html_text(run.plan.predicted->profile_hash)});
+  }
+  table.add({"system", html_text(run.plan.system)});
+  table.add({"model", html_text(run.plan.model)});
+  for (const auto& [key, title] : {std::pair{"seed", "seed"},
+                                   {"optimizer", "optimizer"},
+                                   {"learning_rate", "learning rate"},
+                                   {"clock", "clock"},
+                                   {"time_of", "times of plan"},
+                                   {"ema", "decay of the weights' average"},
+                                   {"dataset_size", "samples of an epoch"},
+                                   {"exit", "how it ended"},
+                                   {"checkpoint", "newest checkpoint"}}) {
+    add_key(run, key, title, table);
+  }
+  for (const RunText& file : run.texts) {
+    table.add({html_text("hash of " + file.name), html_text(file.hash)});
+  }
+  return table.html();
+}
+
+}  // namespace
+
+std::string provenance_panel(const PanelRun& of) {
+  std::string html = facts(of.run);
+  html += html_paragraph("To repeat it, where its directory is:");
+  html += html_code(run_again(of.run, of.run.name + "-again"));
+  for (const RunText& file : of.run.texts) {
+    html += html_details(file.name + " in full", html_code(file.text));
+  }
+  html += html_details("The version that wrote this page", html_code(version_text()));
+  return html_section(of.id + "-provenance", of.level, "Provenance", html);
+}
+
+}  // namespace hetpipe
