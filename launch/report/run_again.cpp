@@ -34,16 +34,18 @@ std::string run_again(const ReportedRun& run, const std::string& output,
   std::vector<std::string> words{"hetpipe", "train", "--config", file("config.toml")};
   // Files that were given by a path which need not be there any more; what was decided at the start
   // is decided again.
+  const bool resumed = !config_value(run, "resume").empty();
   for (const char* key : {"plan", "cluster", "profile"}) {
     const std::string given = config_value(run, key);
     const std::string own = std::string(key) + ".toml";
     if (std::string(key) == "plan" && !plan.empty()) {
       words.insert(words.end(), {"--plan", plan});
-    } else if (!given.empty() && given.find(".toml") != std::string::npos &&
-               text_of(run, own) != nullptr) {
+    } else if (text_of(run, own) != nullptr &&
+               (resumed || given.find(".toml") != std::string::npos)) {
       words.insert(words.end(), {std::string("--") + key, file(own.c_str())});
     }
   }
+  if (resumed) words.insert(words.end(), {"--resume", "auto"});  // from nothing in a new directory
   words.insert(words.end(), more.begin(), more.end());
   words.insert(words.end(), {"--output", output});
   const std::string command = shell_words(words);

@@ -4,8 +4,8 @@
 (function () {
   const LABELS = 190, CHART = 1000, ROW = 34, TOP = 24, MOST = 4000, LEAST = 20;  // px, actions, us
   const NS = "http://www.w3.org/2000/svg";
-  const LOOKS = ["p-compute", "p-evaluate", "p-checkpoint", "p-server", "p-transfer", "p-send"];
-  const NAMES = ["compute", "evaluation", "checkpoint", "server wait", "receive", "send"];
+  const LOOKS = ["p-compute", "p-evaluate", "p-checkpoint", "p-server", "p-bubble", "p-send"];
+  const NAMES = ["compute", "evaluation", "checkpoint", "server wait", "wait for stages", "send"];
   const WIDE = "FBWRUE";
 
   function decoded(data) {  // actions of each window and rank: [start, end, letter, name, predicted start, predicted end]
@@ -25,7 +25,8 @@
     return data;
   }
   function time(us) {
-    return us >= 1e6 ? (us / 1e6).toPrecision(5) + " s" : us >= 1e3 ? (us / 1e3).toPrecision(4) + " ms" : us.toFixed(0) + " us";
+    const digits = function (value) { return String(Number(value.toPrecision(5))); };
+    return us >= 1e6 ? digits(us / 1e6) + " s" : us >= 1e3 ? digits(us / 1e3) + " ms" : us.toFixed(0) + " us";
   }
   function step(range) {
     const raw = range / 8, power = Math.pow(10, Math.floor(Math.log10(raw)));
@@ -105,7 +106,7 @@
       const by = step(to - from);
       for (let t = Math.ceil(from / by) * by; t <= to; t += by) {
         add(layer, "path", {"class": "grid", d: "M" + x(t).toFixed(1) + " " + TOP + "V" + bottom});
-        add(layer, "text", {x: x(t).toFixed(1), y: bottom + 16, "text-anchor": "middle"}, time(t));
+        add(layer, "text", {x: x(t).toFixed(1), y: bottom + 16, "text-anchor": "middle"}, t === 0 ? "0 s" : time(t));
       }
       const w = window_of();
       if (w) draw_actions(layer, w); else draw_shares(layer);

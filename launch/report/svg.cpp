@@ -105,14 +105,15 @@ std::string line_of(const ChartLine& line, const ChartScale& scale, std::size_t 
 
 std::string svg_drawing(const Drawing& drawing, const std::string& inside) {
   const std::string id = html_text(drawing.id);
-  return "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"" +
-         html_text(drawing.title) + "\">\n<svg id=\"" + id + "\" role=\"img\" aria-labelledby=\"" +
-         id + "-name " + id + "-about\" " +
+  const std::string title = html_text(drawing.title);
+  return "<figure>\n<figcaption>" + title +
+         "</figcaption>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"" +
+         title + "\">\n<svg id=\"" + id + "\" role=\"img\" aria-labelledby=\"" + id + "-name " +
+         id + "-about\" " +
          format("viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\">", drawing.width,
                 drawing.height, drawing.width, drawing.height) +
-         "\n<title id=\"" + id + "-name\">" + html_text(drawing.title) + "</title>\n<desc id=\"" +
-         id + "-about\">" + html_text(drawing.description) + "</desc>\n" + inside +
-         "</svg>\n</div>\n";
+         "\n<title id=\"" + id + "-name\">" + title + "</title>\n<desc id=\"" + id + "-about\">" +
+         html_text(drawing.description) + "</desc>\n" + inside + "</svg>\n</div>\n</figure>\n";
 }
 
 std::string svg_text(double x, double y, const char* anchor, const std::string& text) {

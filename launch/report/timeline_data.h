@@ -16,7 +16,7 @@ namespace hetpipe {
 inline constexpr std::array kActivities{"compute",     "evaluation", "checkpoint",
                                         "server wait", "receive",    "send"};
 inline constexpr std::array kActivityLooks{"p-compute", "p-evaluate", "p-checkpoint",
-                                           "p-server",  "p-transfer", "p-send"};
+                                           "p-server",  "p-bubble",   "p-send"};
 
 struct ShownAction {
   double start = 0;  // s since the run's first action

@@ -141,8 +141,10 @@ std::string action_svg(const ShownAction& action, double y, double start, double
   const double end = std::min(kRankLabels + kTimeline, kRankLabels + (action.end - start) * scale);
   std::string svg;
   if (action.predicted_end > action.predicted_start) {
-    const double from = std::max(kRankLabels, kRankLabels + (action.predicted_start - start) * scale);
-    const double to = std::min(kRankLabels + kTimeline, kRankLabels + (action.predicted_end - start) * scale);
+    const double from =
+        std::max(kRankLabels, kRankLabels + (action.predicted_start - start) * scale);
+    const double to =
+        std::min(kRankLabels + kTimeline, kRankLabels + (action.predicted_end - start) * scale);
     if (to > from) svg += svg_box(from, y + 1, to - from, kRankRow - 4, "k-predicted");
   }
   const std::string name =

@@ -18,6 +18,14 @@ Json json_of(const Reporter::Evaluation& evaluation) {
           {"test_accuracy", evaluation.accuracy}};
 }
 
+Json memory_of(const RankReport& r) {
+  Json kinds = Json::object();
+  for (int kind = 0; kind < kMemoryKinds; ++kind) {
+    kinds[to_string(static_cast<MemoryKind>(kind))] = r.peak_of_kind[at(kind)];
+  }
+  return kinds;
+}
+
 Json json_of(const RankReport& r, const Plan& plan) {
   const PlanStage& stage = plan.virtual_workers[at(r.virtual_worker)].stages[at(r.stage)];
   return {{"virtual_worker", r.virtual_worker},
@@ -26,6 +34,7 @@ Json json_of(const RankReport& r, const Plan& plan) {
           {"device", to_string(stage.devices[at(r.replica)])},
           {"minibatches", r.minibatches},
           {"peak_memory", r.peak_memory},
+          {"memory", memory_of(r)},
           {"seconds",
            {{"total", r.total_seconds},
             {"forward", r.forward_seconds},
