@@ -32,7 +32,7 @@ std::string comparison_html(const std::vector<ReportedRun>& runs) {
       const auto value = run.number(key);
       return value ? form(*value) : std::string("-");
     };
-    const auto rate = [](double value) { return html_rate(value, "samples/s"); };
+    const auto rate = [](double value) { return html_number(value, format("%.4g", value)); };
     const Json* exit = run.result.find("exit");
     const Json* stale = run.result.find("staleness");
     std::vector<std::string> row{

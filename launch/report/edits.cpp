@@ -14,7 +14,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kMostDevices = 64;  // of larger pools nothing is asked: it takes minutes
+constexpr std::size_t kMostDevices = 32;  // of larger pools nothing is asked: it takes minutes
 
 // An edit of the plan file: texts that are replaced.
 using Replacements = std::vector<std::pair<std::string, std::string>>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/command/shell_words.h"
 #include "launch/recipes/recipe.h"
+#include "launch/report/leave_report.h"
 #include "launch/train/resume_options.h"
 #include "launch/train/session.h"
 
@@ -20,7 +21,14 @@ int train_command(const Invocation& how) {
   std::vector<std::string> words{how.program, "train"};
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());
   call.command = shell_words(words);
-  return call.options.transport == "threads" ? train_in_threads(call) : train_over_mpi(call);
+  const TrainEnd end =
+      call.options.transport == "threads" ? train_in_threads(call) : train_over_mpi(call);
+  // Who stops on request has no time left.
+  if (end.code == static_cast<int>(ExitCode::done) && !end.directory.empty()) {
+    settle_exit_code(ExitCode::done);
+    leave_report(end.directory);
+  }
+  return end.code;
 }
 
 }  // namespace hetpipe

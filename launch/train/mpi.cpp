@@ -59,7 +59,7 @@ Meeting meet_watched(const TrainCall& call, Transport& transport, Log& log) {
 
 }  // namespace
 
-int train_over_mpi(const TrainCall& call) {
+TrainEnd train_over_mpi(const TrainCall& call) {
   const StopSignals signals;
   // Output goes through the launcher. When that is gone a rank has a moment left to say so in the
   // log, unless its next line on the terminal ends it.
@@ -75,7 +75,7 @@ int train_over_mpi(const TrainCall& call) {
   const Meeting meeting = meet_watched(of_this_rank, *transport, log);
   if (meeting.code != 0 || meeting.ended) {
     StopSignals::exit_code_is_settled();
-    return meeting.code;
+    return {meeting.code};
   }
   const TrainJob& job = meeting.job;
   const Roles& roles = meeting.roles;
@@ -87,20 +87,21 @@ int train_over_mpi(const TrainCall& call) {
     watch.emplace(std::filesystem::path(job.checkpoint_folder).parent_path(),
                   call.options.flight_recorder, job.timeout_seconds, roles, facts, *transport, log);
     if (job.emulates()) share_links(job, roles, *transport);
-    const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options, job),
-                                      facts[static_cast<std::size_t>(session.rank().value)].host,
-                                      meeting.devices, path_ends(facts, meeting.devices), log,
-                                      StopSignals::wanted, plan_cache(), watch->watchers(),
-                                      make_timeline(job)});
+    const RunEnd end =
+        run_rank(job, {*transport, roles, data_of(call.options, job),
+                       facts[static_cast<std::size_t>(session.rank().value)].host, meeting.devices,
+                       path_ends(facts, meeting.devices), log, StopSignals::wanted, plan_cache(),
+                       watch->watchers(), make_timeline(job)});
     StopSignals::exit_code_is_settled();
     if (first) close_run(call, job, session.ranks(), end, meeting.prepared, log);
     watch->goodbye();
-    return static_cast<int>(end.code);
+    if (!first) return {static_cast<int>(end.code)};
+    return {static_cast<int>(end.code), meeting.prepared.directory->path()};
   } catch (const std::exception& error) {
     // The others are in the middle of their work.
     const int code = watch ? watch->leave(error) : say_alone(error, session.rank(), log);
     transport->abort(code);
-    return code;
+    return {code};
   }
 }
 

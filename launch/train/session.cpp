@@ -120,13 +120,13 @@ void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunE
 }
 
 // Ranks as threads of this process.
-int train_in_threads(const TrainCall& call) {
+TrainEnd train_in_threads(const TrainCall& call) {
   Log log = log_of(call.options, Rank{0});
   // As many threads as the plan needs: the number of ranks cannot be wrong.
   Preparation prepared = prepare_training(call.options, std::nullopt, call.command, log);
   if (!prepared.ended.empty()) {
     log.line(prepared.ended);
-    return 0;
+    return {};
   }
   const TrainJob& job = prepared.job;
   const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
@@ -144,7 +144,7 @@ int train_in_threads(const TrainCall& call) {
   const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host,
                                       log, StopSignals::wanted, plan_cache());
   close_run(call, job, ranks, end, prepared, log);
-  return static_cast<int>(end.code);
+  return {static_cast<int>(end.code), prepared.directory->path()};
 }
 
 }  // namespace hetpipe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,13 @@ struct TrainCall {
   bool mpi_reaches_gpus = false;  // version of this rank's library
 };
 
-int train_over_mpi(const TrainCall& call);
-int train_in_threads(const TrainCall& call);
+// `directory`: of a run that came to its end, on rank 0, which has nothing else to do any more.
+struct TrainEnd {
+  int code = 0;
+  std::filesystem::path directory{};
+};
+TrainEnd train_over_mpi(const TrainCall& call);
+TrainEnd train_in_threads(const TrainCall& call);
 
 // Common to both on rank 0: the messages before the first wave, and those after the last.
 void greet(const TrainCall& call, const Preparation& prepared, const Roles& roles,

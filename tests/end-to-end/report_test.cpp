@@ -283,6 +283,14 @@ TEST_F(Report, RunThatWasKilledShowsWhatIsThere) {
   EXPECT_THAT(section_of(untraced, "run0-time"), HasSubstr("run0-bars"));
 }
 
+// A training leaves the page in its directory.
+TEST_F(Report, EveryRunLeavesItsOwn) {
+  const std::string html = read_file(folder_ / kName / "report.html");
+  expect_sound(html);
+  EXPECT_THAT(html, HasSubstr(data_of(result(kName).at("throughput"))));
+  EXPECT_THAT(section_of(html, "run0-timeline"), HasSubstr("run0-overview"));
+}
+
 TEST_F(Report, WhatIsNoRunIsRefused) {
   const auto refused = [](const std::string& run, const std::vector<std::string>& words) {
     const test::Ran ran = report({run});
