@@ -13,8 +13,14 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kForTimelines = 600'000;  // bytes of the page
-constexpr std::size_t kLeastTimeline = 8'000;
+// What may be long, from the first that fits. Bytes: of all timelines, of each file.
+struct PageRoom {
+  std::size_t timelines;
+  std::size_t file;
+};
+constexpr std::array kPageRooms{PageRoom{600'000, 100'000}, PageRoom{600'000, 40'000},
+                                PageRoom{300'000, 40'000},  PageRoom{150'000, 20'000},
+                                PageRoom{50'000, 5'000},    PageRoom{0, 1'000}};
 
 struct PagePart {
   const char* id;
@@ -69,7 +75,7 @@ std::string run_html(const PanelRun& of) {
   return html;
 }
 
-std::string page_of(const std::vector<ReportedRun>& runs, std::size_t for_timelines) {
+std::string page_of(const std::vector<ReportedRun>& runs, const PageRoom& room) {
   const bool several = runs.size() > 1;
   std::string title = "Run report";
   if (!several) title += ": " + runs.front().name;
@@ -82,8 +88,8 @@ std::string page_of(const std::vector<ReportedRun>& runs, std::size_t for_timeli
       html_text(title) + "</h1></header>\n<main id=\"content\">\n";
   if (several) html += comparison_html(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    PanelRun of{runs[i], device_times(runs[i]), format("run%zu", i), several ? 3 : 2,
-                std::max(kLeastTimeline, for_timelines / runs.size())};
+    PanelRun of{runs[i],         device_times(runs[i]),        format("run%zu", i),
+                several ? 3 : 2, room.timelines / runs.size(), room.file};
     const std::string inside = run_html(of);
     html += several ? html_section(of.id, 2, runs[i].name, inside) : inside;
   }
@@ -93,11 +99,17 @@ std::string page_of(const std::vector<ReportedRun>& runs, std::size_t for_timeli
 }  // namespace
 
 std::string report_page(const std::vector<ReportedRun>& runs) {
-  for (std::size_t bytes = kForTimelines; bytes >= kLeastTimeline; bytes /= 3) {
-    std::string page = page_of(runs, bytes);
+  std::size_t least = 0;
+  for (const PageRoom& room : kPageRooms) {
+    std::string page = page_of(runs, room);
     if (page.size() <= kMostPageBytes) return page;
+    least = page.size();
   }
-  return page_of(runs, 0);
+  throw UserError("report",
+                  format("the page of %zu runs would take %s, and a page takes at most %s. "
+                         "Give fewer runs.",
+                         runs.size(), format_bytes(static_cast<double>(least)).c_str(),
+                         format_bytes(static_cast<double>(kMostPageBytes)).c_str()));
 }
 
 }  // namespace hetpipe

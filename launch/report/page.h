@@ -13,8 +13,8 @@ namespace hetpipe {
 inline constexpr std::size_t kMostPageBytes = 1'000'000;
 
 // One HTML file that needs no other: of several runs a comparison first, then each run's panels. At
-// most kMostPageBytes, for which timelines show fewer single actions; more only where the files of
-// the runs alone are as long.
+// most kMostPageBytes, for which timelines show fewer single actions and long files their start and
+// end; UserError for more runs than fit.
 std::string report_page(const std::vector<ReportedRun>& runs);
 
 }  // namespace hetpipe

@@ -18,6 +18,7 @@ struct PanelRun {
   std::string id;              // of the run on the page: what its panels' ids start with
   int level = 2;               // of its headings
   std::size_t most_bytes = 0;  // that its timeline may take
+  std::size_t most_text = 0;   // of each of its files
 };
 
 std::string limit_panel(const PanelRun& of);       // what limits the run, and what helps most

@@ -49,7 +49,9 @@ std::string provenance_panel(const PanelRun& of) {
   html += html_paragraph("To repeat it, where its directory is:");
   html += html_code(run_again(of.run, of.run.name + "-again"));
   for (const RunText& file : of.run.texts) {
-    html += html_details(file.name + " in full", html_code(file.text));
+    html +=
+        html_details(file.name + (file.text.size() > of.most_text ? " (shortened)" : " in full"),
+                     html_code(shortened_text(file.text, of.most_text)));
   }
   html += html_details("The version that wrote this page", html_code(version_text()));
   return html_section(of.id + "-provenance", of.level, "Provenance", html);

@@ -13,18 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostOfLog = 60'000;  // bytes; of a longer one its start and end
-constexpr const char* kLog = "train.log";
-
-std::string shortened(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  const std::size_t head = text.rfind('\n', most / 2);
-  const std::size_t tail = text.find('\n', text.size() - most / 2);
-  if (head == std::string::npos || tail == std::string::npos) return text.substr(0, most);
-  return text.substr(0, head) + format("\n... %zu bytes are left out ...", tail - head) +
-         text.substr(tail);
-}
-
 // The run directory of what was given: that, or of a folder of its traces.
 fs::path folder_of(const std::string& run) {
   fs::path folder = fs::absolute(run).lexically_normal();
@@ -93,12 +81,12 @@ void read_traces(const fs::path& folder, ReportedRun& run) {
 }
 
 void read_texts(const fs::path& folder, ReportedRun& run) {
-  for (const char* name : {"config.toml", "plan.toml", "cluster.toml", "profile.toml", kLog}) {
+  for (const char* name :
+       {"config.toml", "plan.toml", "cluster.toml", "profile.toml", "train.log"}) {
     const fs::path file = folder / name;
     if (!fs::exists(file)) continue;
     const std::string text = read_file(file);
-    const bool log = std::string(name) == kLog;
-    run.texts.push_back({name, log ? shortened(text, kMostOfLog) : text, to_hex(hash_text(text))});
+    run.texts.push_back({name, text, to_hex(hash_text(text))});
   }
 }
 
@@ -120,6 +108,15 @@ void read_result(const fs::path& file, ReportedRun& run) {
 }
 
 }  // namespace
+
+std::string shortened_text(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  const std::size_t head = text.rfind('\n', most / 2);
+  const std::size_t tail = text.find('\n', text.size() - most / 2);
+  if (head == std::string::npos || tail == std::string::npos) return text.substr(0, most);
+  return text.substr(0, head) + format("\n... %zu bytes are left out ...", tail - head) +
+         text.substr(tail);
+}
 
 const Trace* ReportedRun::trace_of(int virtual_worker, int stage, int replica) const {
   for (const Trace& trace : traces) {

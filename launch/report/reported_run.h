@@ -18,7 +18,7 @@ namespace hetpipe {
 
 struct RunText {
   std::string name;  // in the run directory
-  std::string text;  // of a long log its start and end
+  std::string text;
   std::string hash;  // of the whole file
 };
 
@@ -37,6 +37,9 @@ struct ReportedRun {
   const Trace* trace_of(int virtual_worker, int stage, int replica) const;
   std::optional<double> number(std::string_view key) const;  // of the result
 };
+
+// At most so many bytes of a text: of a longer one its start and end, in whole lines.
+std::string shortened_text(const std::string& text, std::size_t most);
 
 // `run`: a run directory, or a folder of traces inside of one. UserError where it is no run: no
 // plan, and neither a result nor a trace, with the file that lacks and what to do.

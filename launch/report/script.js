@@ -114,7 +114,8 @@
         if (m.at < from || m.at > to) continue;
         const g = add(layer, "g", {"class": "mark"}, undefined, m.text);
         add(g, "path", {d: "M" + x(m.at).toFixed(1) + " " + (TOP - 6) + "V" + bottom});
-        add(g, "text", {x: x(m.at).toFixed(1), y: 14, "text-anchor": "middle"}, m.kind === "X" ? "|" : m.kind);
+        const place = {E: [0, "middle", "E"], C: [6, "start", "C"], X: [-4, "end", "end"]}[m.kind];
+        add(g, "text", {x: (x(m.at) + place[0]).toFixed(1), y: 14, "text-anchor": place[1]}, place[2]);
       }
       svg.replaceChildren.apply(svg, kept.concat([layer]));
       said.textContent = time(from) + " to " + time(to) + (w ? ", single actions" : ", shares of time");

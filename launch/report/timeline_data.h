@@ -13,8 +13,8 @@
 namespace hetpipe {
 
 // What a moment of a rank counts as: of what happens at once the first, as in time_shares.h.
-inline constexpr std::array kActivities{"compute",     "evaluation", "checkpoint",
-                                        "server wait", "receive",    "send"};
+inline constexpr std::array kActivities{"compute",     "evaluation",      "checkpoint",
+                                        "server wait", "wait for stages", "send"};
 inline constexpr std::array kActivityLooks{"p-compute", "p-evaluate", "p-checkpoint",
                                            "p-server",  "p-bubble",   "p-send"};
 

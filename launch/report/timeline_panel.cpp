@@ -20,7 +20,7 @@ constexpr double kRankRow = 34;
 constexpr double kRowsTop = 24;
 constexpr double kAxis = 24;
 constexpr std::size_t kActionBytes = 27;  // of the page, about
-constexpr std::size_t kLeastActions = 600;
+constexpr std::size_t kLeastActions = 300;
 constexpr std::size_t kDrawnAtOnce = 400;  // actions without the script
 
 std::string row_name(const TraceInfo& info) {
@@ -72,16 +72,19 @@ std::string axis(double start, double end, double bottom) {
   return svg;
 }
 
+// Beside each other where they are of one moment.
+std::string mark_label(char kind, double x) {
+  if (kind == 'X') return svg_text(x - 4, 14, "end", "end");
+  return kind == 'C' ? svg_text(x + 6, 14, "start", "C") : svg_text(x, 14, "middle", "E");
+}
+
 std::string marks_svg(const ShownTimeline& timeline, double start, double end, double bottom) {
   std::string svg;
   for (const ShownMark& mark : timeline.marks) {
     if (mark.when < start || mark.when > end) continue;
     const double x = kRankLabels + kTimeline * (mark.when - start) / (end - start);
-    svg += format(
-               "<g class=\"mark m-%c\"><path d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"14\" "
-               "text-anchor=\"middle\">%c</text><title>",
-               mark.kind, x, kRowsTop - 6, bottom, x, mark.kind == 'X' ? '|' : mark.kind) +
-           html_text(mark.text) + "</title></g>";
+    svg += format("<g class=\"mark\"><path d=\"M%.1f %.1fV%.1f\"/>", x, kRowsTop - 6, bottom) +
+           mark_label(mark.kind, x) + "<title>" + html_text(mark.text) + "</title></g>";
   }
   return svg;
 }
@@ -125,13 +128,13 @@ std::string overview(const PanelRun& of, const ShownTimeline& timeline) {
 }
 
 // The first window's start, as far as it is drawn without the script.
-double drawn_until(const ShownWindow& window) {
+double drawn_until(const ShownWindow& window, std::size_t at_once) {
   std::vector<double> starts;
   for (const auto& rank : window.ranks) {
     for (const ShownAction& action : rank) starts.push_back(action.start);
   }
   std::sort(starts.begin(), starts.end());
-  const std::size_t most = std::min(kDrawnAtOnce, 40 * window.ranks.size());
+  const std::size_t most = std::min(at_once, 40 * window.ranks.size());
   return starts.size() <= most ? window.end : starts[most];
 }
 
@@ -163,7 +166,9 @@ std::string action_svg(const ShownAction& action, double y, double start, double
 std::string detail(const PanelRun& of, const ShownTimeline& timeline) {
   const ShownWindow& window = timeline.windows.front();
   const double start = window.start;
-  const double end = std::max(drawn_until(window), start + 1e-6);
+  const double end =
+      std::max(drawn_until(window, std::clamp<std::size_t>(of.most_bytes / 500, 60, kDrawnAtOnce)),
+               start + 1e-6);
   const double bottom = height_of(of.run);
   const double scale = kTimeline / (end - start);
   std::string svg = axis(start, end, bottom) + labels_svg(of.run);

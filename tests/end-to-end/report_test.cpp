@@ -283,6 +283,49 @@ TEST_F(Report, RunThatWasKilledShowsWhatIsThere) {
   EXPECT_THAT(section_of(untraced, "run0-time"), HasSubstr("run0-bars"));
 }
 
+std::string plain_text(std::string html) {
+  for (const auto& [entity, text] : std::vector<std::pair<std::string, std::string>>{
+           {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}}) {
+    for (std::size_t at = 0; (at = html.find(entity, at)) != std::string::npos; ++at) {
+      html.replace(at, entity.size(), text);
+    }
+  }
+  return html;
+}
+
+// An uneven cut, in simulated time: what the page promises is what its commands give.
+TEST_F(Report, EditThatHelpsMostDoes) {
+  write_file(folder_ / "uneven.toml",
+             "format = 1\nsystem = \"pipedream\"\nmodel = \"mlp\"\nminibatch = 8\nin_flight = 2\n"
+             "optimizer = \"sgd-momentum\"\n[[virtual_worker]]\n"
+             "[[virtual_worker.stage]]\nlayers = [0, 5]\ndevices = [\"n0:0\"]\n"
+             "[[virtual_worker.stage]]\nlayers = [5, 7]\ndevices = [\"n1:0\"]\n");
+  const std::vector<std::string> train{
+      HETPIPE_COMMAND,   "train",        "--plan",   "uneven.toml", "--cluster", "cluster.toml",
+      "--profile",       "profile.toml", "--data",   "data",        "--clock",   "simulated",
+      "--transport",     "threads",      "--output", "uneven",      "--epochs",  "2",
+      "--learning-rate", "0.02"};
+  const test::Ran ran = test::run(folder_, train, {kLong});
+  ASSERT_EQ(ran.code, 0) << ran.out << ran.error;
+  const std::string limit = section_of(page({"uneven"}), "run0-limit");
+  EXPECT_THAT(limit, HasSubstr("Computing on stage 0 limits this run."));
+  EXPECT_THAT(limit, HasSubstr("The edit that helps most: move layer 4 (relu2) from stage 0"));
+  const std::vector<std::string> promised =
+      all_of(limit, "measured: <data value=\"([^\"]*)\">[^<]*</data> samples/s");
+  ASSERT_EQ(promised.size(), 1u) << limit;
+  const double gain = std::stod(promised.front());
+  EXPECT_GT(gain, 0.05);
+  const std::size_t at = limit.find("<code>") + 6;
+  std::string commands = plain_text(limit.substr(at, limit.find("</code>", at) - at));
+  ASSERT_NE(commands.find("\nhetpipe "), std::string::npos) << commands;
+  commands.replace(commands.find("\nhetpipe "), 9, "\n" + std::string(HETPIPE_COMMAND) + " ");
+  const test::Ran edited = test::run(folder_, {"/bin/bash", "-ec", commands}, {kLong});
+  ASSERT_EQ(edited.code, 0) << commands << edited.out << edited.error;
+  const double before = result("uneven").at("throughput").get<double>();
+  const double after = result("uneven-edited").at("throughput").get<double>();
+  EXPECT_NEAR(after / before, 1 + gain, 0.02);
+}
+
 // A training leaves the page in its directory.
 TEST_F(Report, EveryRunLeavesItsOwn) {
   const std::string html = read_file(folder_ / kName / "report.html");
