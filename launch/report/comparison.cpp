@@ -20,7 +20,7 @@ double share_of(const std::vector<DeviceTime>& times, const TimePart& part) {
 
 }  // namespace
 
-std::string comparison_html(const std::vector<ReportedRun>& runs) {
+std::string comparison_html(std::span<const ReportedRun> runs) {
   std::vector<std::string> header{"run",       "system",    "how it ended",  "samples/s",
                                   "predicted", "samples",   "training time", "test accuracy",
                                   "test loss", "most stale"};

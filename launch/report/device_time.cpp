@@ -67,6 +67,46 @@ DeviceTime of_trace(const AlignedRank& rank, double seconds) {
   return time;
 }
 
+// All of it, from the first to the last event.
+std::vector<DeviceTime> of_simulation(const Simulation& simulation) {
+  std::vector<DeviceTime> times;
+  for (const SimulatedStage& stage : simulation.stages) {
+    DeviceTime& time = times.emplace_back();
+    time.virtual_worker = stage.virtual_worker;
+    time.stage = stage.stage;
+    time.replica = stage.replica;
+    time.device = to_string(stage.device);
+  }
+  double last = 0;
+  for (const SimulatedEvent& event : simulation.events) {
+    DeviceTime& time = times[at(event.row)];
+    last = std::max(last, event.end);
+    const double waits = std::max(0.0, event.end - event.start - event.busy - event.wire);
+    switch (event.action.kind) {
+      case ActionKind::pull:
+        time.server += event.end - event.start;
+        continue;
+      case ActionKind::forward:
+      case ActionKind::recompute:
+        time.forward += event.busy;
+        break;
+      case ActionKind::backward:
+      case ActionKind::weight_gradient:
+        time.backward += event.busy;
+        break;
+      default:
+        time.update += event.busy;
+        if (event.action.kind == ActionKind::update) {
+          time.minibatches = std::max(time.minibatches, event.action.minibatch + 1);
+        }
+    }
+    time.transfer += event.wire;
+    time.bubble += waits;
+  }
+  for (DeviceTime& time : times) time.total = last;
+  return times;
+}
+
 }  // namespace
 
 double DeviceTime::other() const {
@@ -80,7 +120,9 @@ std::string DeviceTime::place() const {
 
 std::vector<DeviceTime> device_times(const ReportedRun& run) {
   std::vector<DeviceTime> times;
-  if (!run.result.is_null()) {
+  if (run.simulation) {
+    times = of_simulation(*run.simulation);
+  } else if (!run.result.is_null()) {
     for (const Json& rank : run.result.at("ranks").items()) times.push_back(of_result(rank));
   } else if (run.timeline) {
     for (const AlignedRank& rank : run.timeline->ranks) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
+#include "launch/command/shell_words.h"
 #include "launch/report/measured_profile.h"
 #include "launch/report/run_again.h"
 #include "partitioner/plan/system.h"
@@ -78,7 +79,7 @@ class RunEdits {
     if (edited == *text) return;
     try {
       add(what, parse_plan(edited, "edited plan"),
-          "sed" + sed_words(all) + " " + run_.name + "/plan.toml > edited.toml\n" +
+          "sed" + sed_words(all) + " " + shell_words({run_.plan_file}) + " > edited.toml\n" +
               again({}, "edited.toml"));
     } catch (const UserError&) {
       // The texts stand elsewhere in the plan, too: not an edit for this file.
@@ -124,12 +125,17 @@ class RunEdits {
     if (!asked_.plan.server || !traits(asked_.parts.sync).bounded) return;
     Plan plan = asked_.plan;
     const int more = ++plan.server->clock_distance;
-    add(format("raise the clock distance D to %d (now %d)", more, more - 1), plan,
-        again({"--clock-distance", std::to_string(more)}));
+    const std::string what = format("raise the clock distance D to %d (now %d)", more, more - 1);
+    if (run_.simulation) {
+      edit_file(what,
+                {{format("clock_distance = %d", more - 1), format("clock_distance = %d", more)}});
+      return;
+    }
+    add(what, plan, again({"--clock-distance", std::to_string(more)}));
   }
 
   void narrow_pushes() {
-    if (!asked_.plan.server || asked_.plan.server->halves_pushes()) return;
+    if (run_.simulation || !asked_.plan.server || asked_.plan.server->halves_pushes()) return;
     Plan plan = asked_.plan;
     plan.server->push_precision = "bf16";
     add("push in bf16", plan, again({"--push-precision", "bf16"}));
@@ -157,7 +163,9 @@ std::optional<RunAdvice> advise(const ReportedRun& run, const std::vector<Device
     check_plan(run.plan, "plan", &*run.cluster, static_cast<int>(run.profile->layers.size()));
     PlanRequest request;
     request.cluster = *run.cluster;
-    request.profile = measured_profile(times, run.plan, *run.cluster, *run.profile);
+    request.profile = run.simulation
+                          ? *run.profile
+                          : measured_profile(times, run.plan, *run.cluster, *run.profile);
     request.system = run.plan.system;
     request.schedule = run.plan.schedule;
     request.weights = run.plan.weights;

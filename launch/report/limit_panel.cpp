@@ -21,6 +21,10 @@ std::string kind_name(const PanelRun& of, const DeviceTime& time) {
   return " (" + of.run.cluster->kind_of(*name).name + ")";
 }
 
+std::string by_measured(const PanelRun& of) {
+  return of.run.simulation ? "" : " with the times that were measured";
+}
+
 std::string limit_name(const TimePart& part, const DeviceTime& time) {
   const std::string name = part.name;
   if (name == "compute") return format("Computing on stage %d", time.stage);
@@ -36,13 +40,13 @@ std::string measured_sentence(const PanelRun& of, const DeviceTime& busiest) {
   const TimePart& wait = largest_wait(busiest);
   const bool computes = share >= kComputes || wait.seconds(busiest) < busiest.compute();
   const TimePart& limit = computes ? kTimeParts.front() : wait;
-  std::string text =
-      "<strong>" + html_text(limit_name(limit, busiest)) +
-      " limits this run.</strong> The device that computed for most of its time is " +
-      html_text(busiest.device + kind_name(of, busiest)) +
-      format(" (virtual worker %d, stage %d): it computed ", busiest.virtual_worker,
-             busiest.stage) +
-      html_percent(share) + " of " + html_seconds(busiest.total);
+  std::string text = "<strong>" + html_text(limit_name(limit, busiest)) + " limits this " +
+                     (of.run.simulation ? "plan" : "run") +
+                     ".</strong> The device that computed for most of its time is " +
+                     html_text(busiest.device + kind_name(of, busiest)) +
+                     format(" (virtual worker %d, stage %d): it computed ", busiest.virtual_worker,
+                            busiest.stage) +
+                     html_percent(share) + " of " + html_seconds(busiest.total);
   if (wait.seconds(busiest) > 0) {
     text += ", and its largest other share is " + html_text(wait.name) + " with " +
             html_percent(wait.seconds(busiest) / busiest.total);
@@ -95,16 +99,16 @@ std::string edits_text(const PanelRun& of, const RunAdvice& advice) {
   std::string html;
   if (!advice.edits.empty() && advice.edits.front().relative >= kWorthDoing) {
     const RunEdit& best = advice.edits.front();
-    html += html_paragraph(
-        "<strong>The edit that helps most: " + html_text(best.what) +
-        ".</strong> By simulation with the times that were measured: " + change_of(best) + ".");
+    html +=
+        html_paragraph("<strong>The edit that helps most: " + html_text(best.what) +
+                       ".</strong> By simulation" + by_measured(of) + ": " + change_of(best) + ".");
     html += html_code(best.commands);
   } else {
     html += html_paragraph(
         "<strong>No single edit of the plan that was tried helps</strong> by half a percent or "
-        "more, by simulation with the times that were measured; other hardware is what is left "
-        "(below).");
-    html += html_code(of.run.result.is_null()
+        "more, by simulation" +
+        by_measured(of) + "; other hardware is what is left (below).");
+    html += html_code(of.run.result.is_null() && !of.run.simulation
                           ? shell_words({"hetpipe", "train", "--resume", of.run.name})
                           : run_again(of.run, of.run.name + "-again"));
   }

@@ -26,22 +26,28 @@ struct PagePart {
   const char* id;
   const char* title;
   std::string (*html)(const PanelRun& of);
+  bool of_simulations = true;
 };
 constexpr std::array kPageParts{
     PagePart{"limit", "What limits it", limit_panel},
     PagePart{"time", "Where the time went", time_panel},
     PagePart{"pool", "The pool", pool_panel},
     PagePart{"timeline", "Timeline", timeline_panel},
-    PagePart{"learning", "Learning", learning_panel},
+    PagePart{"learning", "Learning", learning_panel, false},
     PagePart{"memory", "Memory", memory_panel},
-    PagePart{"links", "Links", links_panel},
+    PagePart{"links", "Links", links_panel, false},
     PagePart{"provenance", "Provenance", provenance_panel},
 };
 
-std::string contents_of(const std::string& id) {
+bool shown(const PagePart& part, const ReportedRun& run) {
+  return part.of_simulations || !run.simulation;
+}
+
+std::string contents_of(const PanelRun& of) {
   std::string html = "<nav aria-label=\"Panels\"><ul>";
   for (const PagePart& part : kPageParts) {
-    html += "<li><a href=\"#" + html_text(id + "-" + part.id) + "\">" + html_text(part.title) +
+    if (!shown(part, of.run)) continue;
+    html += "<li><a href=\"#" + html_text(of.id + "-" + part.id) + "\">" + html_text(part.title) +
             "</a></li>";
   }
   return html + "</ul></nav>\n";
@@ -52,7 +58,13 @@ std::string headline(const ReportedRun& run) {
   if (const Json* exit = run.result.find("exit")) {
     text += ", " + html_text(exit->get<std::string>());
   } else {
-    text += ", not ended";
+    text += run.simulation ? ", simulated" : ", not ended";
+  }
+  if (run.simulation) {
+    return html_paragraph(text + ": " + html_rate(run.simulation->throughput, "samples/s") +
+                          ", a minibatch of every virtual worker each " +
+                          html_seconds(run.simulation->iteration_seconds) +
+                          " in the steady state.");
   }
   if (const auto samples = run.number("samples")) {
     text += ": " + html_number(*samples, format_count(*samples)) + " samples";
@@ -70,14 +82,16 @@ std::string headline(const ReportedRun& run) {
 }
 
 std::string run_html(const PanelRun& of) {
-  std::string html = headline(of.run) + contents_of(of.id);
-  for (const PagePart& part : kPageParts) html += part.html(of);
+  std::string html = headline(of.run) + contents_of(of);
+  for (const PagePart& part : kPageParts) {
+    if (shown(part, of.run)) html += part.html(of);
+  }
   return html;
 }
 
-std::string page_of(const std::vector<ReportedRun>& runs, const PageRoom& room) {
+std::string page_of(std::span<const ReportedRun> runs, const PageRoom& room) {
   const bool several = runs.size() > 1;
-  std::string title = "Run report";
+  std::string title = runs.front().simulation ? "Simulation" : "Run report";
   if (!several) title += ": " + runs.front().name;
   std::string html =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
@@ -98,7 +112,7 @@ std::string page_of(const std::vector<ReportedRun>& runs, const PageRoom& room) 
 
 }  // namespace
 
-std::string report_page(const std::vector<ReportedRun>& runs) {
+std::string report_page(std::span<const ReportedRun> runs) {
   std::size_t least = 0;
   for (const PageRoom& room : kPageRooms) {
     std::string page = page_of(runs, room);

@@ -17,7 +17,7 @@ void add_key(const ReportedRun& run, const char* key, const char* title, HtmlTab
 
 std::string facts(const ReportedRun& run) {
   HtmlTable table("What was run", {"what", "value"});
-  table.add({"directory", html_text(run.folder.string())});
+  if (!run.simulation) table.add({"directory", html_text(run.folder.string())});
   table.add({"plan hash", html_text(to_hex(plan_hash(run.plan)))});
   if (run.plan.predicted) {
     table.add({"cluster hash", html_text(run.plan.predicted->cluster_hash)});
@@ -46,7 +46,8 @@ std::string facts(const ReportedRun& run) {
 
 std::string provenance_panel(const PanelRun& of) {
   std::string html = facts(of.run);
-  html += html_paragraph("To repeat it, where its directory is:");
+  html +=
+      html_paragraph(of.run.simulation ? "To repeat it:" : "To repeat it, where its directory is:");
   html += html_code(run_again(of.run, of.run.name + "-again"));
   for (const RunText& file : of.run.texts) {
     html +=

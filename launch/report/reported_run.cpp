@@ -137,6 +137,7 @@ std::optional<double> ReportedRun::number(std::string_view key) const {
 ReportedRun read_run(const std::string& run) {
   ReportedRun read;
   read.name = run;
+  read.plan_file = run + "/plan.toml";
   read.folder = folder_of(run);
   if (fs::exists(read.folder / "cluster.toml")) {
     read.cluster = load_cluster(read.folder / "cluster.toml");

@@ -11,9 +11,10 @@
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
+#include "partitioner/simulator/simulate.h"
 #include "runtime/store/trace.h"
 
-// A run as its directory tells it, whether it ended or was killed.
+// A run as its directory tells it, whether it ended or was killed; or a simulation in its place.
 namespace hetpipe {
 
 struct RunText {
@@ -33,6 +34,13 @@ struct ReportedRun {
   std::optional<AlignedTraces> timeline{};  // of them
   std::vector<RunText> texts;               // its options, input and log, as far as they are there
   std::vector<std::string> missing;         // what is not there, and what the page lacks therefore
+
+  std::string plan_file;  // for commands: as it was given
+
+  // Of hetpipe simulate, in place of a result: what was simulated, and the command without its
+  // plan.
+  std::optional<Simulation> simulation{};
+  std::vector<std::string> simulated_by{};
 
   const Trace* trace_of(int virtual_worker, int stage, int replica) const;
   std::optional<double> number(std::string_view key) const;  // of the result

@@ -30,6 +30,12 @@ std::string config_value(const ReportedRun& run, const std::string& key) {
 
 std::string run_again(const ReportedRun& run, const std::string& output,
                       const std::vector<std::string>& more, const std::string& plan) {
+  if (run.simulation) {
+    std::vector<std::string> words = run.simulated_by;
+    words.insert(words.end(), {"--plan", plan.empty() ? run.plan_file : plan});
+    words.insert(words.end(), more.begin(), more.end());
+    return shell_words(words);
+  }
   const auto file = [&](const char* name) { return run.name + "/" + name; };
   std::vector<std::string> words{"hetpipe", "train", "--config", file("config.toml")};
   // Files that were given by a path which need not be there any more; what was decided at the start

@@ -10,7 +10,8 @@
 namespace hetpipe {
 
 // The run with its own options, and with these in addition; `output`: the new run directory. Of a
-// run over MPI with the launcher in front. `plan`: another plan; empty: the run's own.
+// run over MPI with the launcher in front. `plan`: another plan; empty: the run's own. Of a
+// simulation the command that simulates it, which has no output.
 std::string run_again(const ReportedRun& run, const std::string& output,
                       const std::vector<std::string>& more = {}, const std::string& plan = {});
 

@@ -90,7 +90,7 @@ std::string against(double measured, double predicted) {
 }
 
 std::string predicted_table(const PanelRun& of) {
-  if (!of.run.cluster || !of.run.profile) return {};
+  if (of.run.simulation || !of.run.cluster || !of.run.profile) return {};
   HtmlTable table("Computing per minibatch: predicted by the profile, and measured",
                   {"device", "forward predicted", "measured", "", "backward predicted", "measured",
                    "", "update predicted", "measured", ""});
@@ -115,7 +115,7 @@ std::string time_panel(const PanelRun& of) {
   } catch (const UserError& error) {
     html += html_paragraph("Nothing is predicted: " + html_text(first_line(error.what())));
   }
-  if (of.run.result.is_null()) {
+  if (of.run.result.is_null() && !of.run.simulation) {
     html += html_paragraph(
         "Of the traces: waits for other stages are all under bubble, and what only a run's result "
         "tells apart (transfers, data) is under bubble and other.");

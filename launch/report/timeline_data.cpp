@@ -197,7 +197,7 @@ ShownTimeline shown_timeline(const ReportedRun& run, std::size_t bins, std::size
     }
   }
   Minibatch first = 0;
-  const std::unique_ptr<Timeline> predicted = predicted_of(run, first);
+  const std::unique_ptr<Timeline> predicted = run.simulation ? nullptr : predicted_of(run, first);
   timeline.predicted = predicted != nullptr;
   for (ShownWindow& window : timeline.windows) {
     for (const AlignedRank& rank : traces.ranks) {
@@ -214,8 +214,9 @@ ShownTimeline shown_timeline(const ReportedRun& run, std::size_t bins, std::size
   }
   timeline.marks = marks_of(traces);
   const Json* exit = run.result.find("exit");
-  const std::string end = exit == nullptr ? "the last that the traces hold"
-                                          : "the run ends: " + exit->get<std::string>();
+  const std::string end = exit == nullptr
+                              ? (run.simulation ? "the end" : "the last that the traces hold")
+                              : "the run ends: " + exit->get<std::string>();
   timeline.marks.push_back({traces.seconds, 'X', end});
   return timeline;
 }

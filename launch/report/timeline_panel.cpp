@@ -233,6 +233,7 @@ std::string timeline_panel(const PanelRun& of) {
         "Single actions are on the page for three windows: the start, the middle "
         "and the end of the run. hetpipe trace export writes all of them.");
   }
+  if (of.run.simulation) return html_section(of.id + "-timeline", of.level, "Timeline", html);
   html += html_paragraph(
       timeline.predicted
           ? "What was predicted begins with each window, and anew behind each evaluation; a run's "

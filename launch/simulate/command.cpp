@@ -12,6 +12,8 @@
 #include "launch/command/terminal.h"
 #include "launch/plan/estimate.h"
 #include "launch/plan/options.h"
+#include "launch/report/page.h"
+#include "launch/report/simulated_run.h"
 #include "launch/simulate/text.h"
 #include "partitioner/simulator/chrome_trace.h"
 #include "partitioner/simulator/durations.h"
@@ -37,6 +39,7 @@ struct SimulateOptions {
   bool json = false;
   bool gantt = false;
   std::optional<std::string> svg;
+  std::optional<std::string> report;
   std::optional<std::string> trace;
   std::optional<double> from;
   std::optional<double> until;
@@ -85,6 +88,10 @@ OptionTable table_of(SimulateOptions& options) {
             flag_option("gantt", options.gantt,
                         "Draws what every device does over time, in letters, below the table."),
             text_option("svg", "FILE", options.svg, "Writes that drawing as an SVG image."),
+            text_option(
+                "report", "FILE", options.report,
+                "Writes a page for a browser (HTML): what limits the plan, where time goes, "
+                "the timeline, memory."),
             text_option("trace", "FILE", options.trace,
                         "Writes every action as a Chrome trace (JSON), for ui.perfetto.dev."),
             unset_means("the start", real_option("from", "S", options.from, kNotNegative,
@@ -108,7 +115,9 @@ void check(const SimulateOptions& options, Problems& problems) {
                   {"--profile", options.files.profile},
                   {"--plan", options.plan},
                   {"--durations", options.durations}};
-  for (const auto& [option, file] : {std::pair{"--svg", options.svg}, {"--trace", options.trace}}) {
+  for (const auto& [option, file] : {std::pair{"--svg", options.svg},
+                                     {"--report", options.report},
+                                     {"--trace", options.trace}}) {
     if (!file) continue;
     check_output_file(option, *file, problems);
     check_file_of_its_own(option, *file, used, problems);
@@ -146,6 +155,19 @@ void check(const SimulateOptions& options, Problems& problems) {
       problems.add(option, "has no effect (it limits a drawing). Add --gantt or --svg.");
     }
   }
+}
+
+// Of a page: the command without its plan.
+std::vector<std::string> words_of(const SimulateOptions& options) {
+  std::vector<std::string> words{"hetpipe", "simulate", "--cluster", *options.files.cluster};
+  for (const auto& [option, file] : {std::pair{"--profile", options.files.profile},
+                                     {"--durations", options.durations},
+                                     {"--model", options.model},
+                                     {"--data", options.data}}) {
+    if (file) words.insert(words.end(), {option, *file});
+  }
+  if (options.estimate.estimate) words.emplace_back("--estimate");
+  return words;
 }
 
 // Where a plan file holds a key, at its top or in [predicted].
@@ -214,7 +236,7 @@ int simulate_command(const Invocation& how) {
   }
   SimulationRequest request{options.minibatches,
                             static_cast<std::uint64_t>(options.seed.value_or(0)), options.jitter,
-                            options.gantt || options.svg || options.trace};
+                            options.gantt || options.svg || options.report || options.trace};
   if (durations) request.durations = &*durations;
   const Simulation simulation =
       said_of(plan.runtime.empty() ? options.plan : place_of_key(options.plan, "runtime"),
@@ -224,6 +246,11 @@ int simulate_command(const Invocation& how) {
   GanttRequest drawing{100, options.from, options.until};
   if (options.svg) write_file(*options.svg, gantt_svg(simulation, cluster, drawing));
   if (options.trace) write_file(*options.trace, chrome_trace(simulation, cluster));
+  if (options.report) {
+    const ReportedRun run =
+        simulated_run(plan, cluster, profile, simulation, options.plan, words_of(options));
+    write_file(*options.report, report_page({&run, 1}));
+  }
   if (options.json) {
     std::fputs(simulation_json(plan, simulation, unmeasured).c_str(), stdout);
     return 0;
@@ -236,6 +263,7 @@ int simulate_command(const Invocation& how) {
     text += "\n" + gantt_text(simulation, cluster, drawing);
   }
   std::fputs(text.c_str(), stdout);
+  if (options.report) std::printf("report written to %s\n", options.report->c_str());
   if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
   if (options.trace) {
     std::printf("trace written to %s; open it at ui.perfetto.dev\n", options.trace->c_str());

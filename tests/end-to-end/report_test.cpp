@@ -334,6 +334,26 @@ TEST_F(Report, EveryRunLeavesItsOwn) {
   EXPECT_THAT(section_of(html, "run0-timeline"), HasSubstr("run0-overview"));
 }
 
+TEST_F(Report, SimulationsHaveTheSamePage) {
+  const std::vector<std::string> words{
+      HETPIPE_COMMAND, "simulate",     "--plan",   "one-server.toml", "--cluster", "cluster.toml",
+      "--profile",     "profile.toml", "--report", "simulated.html",  "--json"};
+  const test::Ran ran = test::run(folder_, words, {kLong});
+  ASSERT_EQ(ran.code, 0) << ran.error;
+  const Json json = Json::parse(ran.out);
+  const std::string html = read_file(folder_ / "simulated.html");
+  expect_sound(html);
+  EXPECT_THAT(html, HasSubstr(data_of(json.at("throughput"))));
+  EXPECT_THAT(html, HasSubstr(data_of(json.at("iteration_time"))));
+  EXPECT_THAT(section_of(html, "run0-limit"), HasSubstr("hetpipe simulate --cluster"));
+  EXPECT_THAT(section_of(html, "run0-timeline"), HasSubstr("run0-actions"));
+  const std::string memory = section_of(html, "run0-memory");
+  for (const Json& stage : json.at("stages").items()) {
+    EXPECT_THAT(memory, HasSubstr(data_of(stage.at("peak_memory"))));
+  }
+  EXPECT_THAT(html, Not(HasSubstr("run0-learning")));
+}
+
 TEST_F(Report, WhatIsNoRunIsRefused) {
   const auto refused = [](const std::string& run, const std::vector<std::string>& words) {
     const test::Ran ran = report({run});
