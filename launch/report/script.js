@@ -111,10 +111,10 @@
       const w = window_of();
       if (w) draw_actions(layer, w); else draw_shares(layer);
       for (const m of data.marks) {
-        if (m.at < from || m.at > to) continue;
+        if (m.at < from - 1 || m.at > to + 1) continue;
         const g = add(layer, "g", {"class": "mark"}, undefined, m.text);
         add(g, "path", {d: "M" + x(m.at).toFixed(1) + " " + (TOP - 6) + "V" + bottom});
-        const place = {E: [0, "middle", "E"], C: [6, "start", "C"], X: [-4, "end", "end"]}[m.kind];
+        const place = {E: [0, "middle", "E"], C: [6, "start", "C"], X: [18, "start", "end"]}[m.kind];
         add(g, "text", {x: (x(m.at) + place[0]).toFixed(1), y: 14, "text-anchor": place[1]}, place[2]);
       }
       svg.replaceChildren.apply(svg, kept.concat([layer]));

@@ -74,7 +74,7 @@ std::string axis(double start, double end, double bottom) {
 
 // Beside each other where they are of one moment.
 std::string mark_label(char kind, double x) {
-  if (kind == 'X') return svg_text(x - 4, 14, "end", "end");
+  if (kind == 'X') return svg_text(x + 18, 14, "start", "end");
   return kind == 'C' ? svg_text(x + 6, 14, "start", "C") : svg_text(x, 14, "middle", "E");
 }
 
@@ -123,7 +123,7 @@ std::string overview(const PanelRun& of, const ShownTimeline& timeline) {
               "an evaluation, C: a checkpoint.",
               timeline.shares.size(), timeline.bins,
               format_seconds(timeline.seconds / static_cast<double>(timeline.bins)).c_str()),
-       kRankLabels + kTimeline + 20, bottom + kAxis},
+       kRankLabels + kTimeline + 44, bottom + kAxis},
       svg + "\n");
 }
 
@@ -189,7 +189,7 @@ std::string detail(const PanelRun& of, const ShownTimeline& timeline) {
        "The start of the run, action by action: computing as boxes, with what was "
        "predicted behind them; waits and messages as thin bars below. With the page's "
        "script it can be moved and zoomed.",
-       kRankLabels + kTimeline + 20, bottom + kAxis},
+       kRankLabels + kTimeline + 44, bottom + kAxis},
       svg + "\n");
 }
 
