@@ -29,6 +29,7 @@ DeviceTime of_result(const Json& rank) {
   time.transfer = of("transfer");
   time.server = of("server_wait");
   time.data = of("data");
+  time.unfed = of("unfed");
   time.evaluation = of("evaluation");
   time.total = of("total") - time.evaluation;
   return time;

@@ -29,6 +29,7 @@ struct DeviceTime {
   double transfer = 0;
   double server = 0;
   double data = 0;
+  double unfed = 0;       // of what is left, on a device that works beside its host
   double evaluation = 0;  // beside the total
   std::optional<std::int64_t> peak_memory{};
 

@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "launch/report/html.h"
 #include "launch/report/panels.h"
+#include "partitioner/plan/pipeline.h"
+#include "partitioner/plan/system.h"
 
 namespace hetpipe {
 namespace {
@@ -21,11 +23,14 @@ std::string share_bar(const DeviceTime& time) {
 
 // Of a device with a stage: what it did, and what it waited for most.
 std::string work_of(const PanelRun& of, const DeviceTime& time) {
-  const PlanStage& stage =
-      of.run.plan.virtual_workers[at(time.virtual_worker)].stages[at(time.stage)];
+  const PlanVirtualWorker& vw = of.run.plan.virtual_workers[at(time.virtual_worker)];
   std::string html = format("<span class=\"vw\">virtual worker %d, stage %d</span>",
                             time.virtual_worker, time.stage);
-  html += format("<span>layers %d to %d</span>", stage.first_layer, stage.end_layer - 1);
+  const int positions = pipeline_of(vw, composition(of.run.plan).schedule).positions;
+  for (std::size_t k = at(time.stage); k < vw.stages.size(); k += at(positions)) {
+    html += format("<span>layers %d to %d</span>", vw.stages[k].first_layer,
+                   vw.stages[k].end_layer - 1);
+  }
   html += share_bar(time);
   if (time.total <= 0) return html;
   const TimePart& wait = largest_wait(time);

@@ -72,13 +72,14 @@ std::string share_table(const PanelRun& of) {
 }
 
 std::string seconds_table(const PanelRun& of) {
-  HtmlTable table("The same in time", {"device", "forward", "backward", "update", "bubble",
-                                       "transfer", "server wait", "data", "other", "evaluation"});
+  HtmlTable table("The same in time",
+                  {"device", "forward", "backward", "update", "bubble", "transfer", "server wait",
+                   "data", "other", "of these unfed", "evaluation"});
   for (const DeviceTime& t : of.times) {
     table.add({html_text(label_of(t)), html_seconds(t.forward), html_seconds(t.backward),
                html_seconds(t.update), html_seconds(t.bubble), html_seconds(t.transfer),
                html_seconds(t.server), html_seconds(t.data), html_seconds(t.other()),
-               html_seconds(t.evaluation)});
+               html_seconds(t.unfed), html_seconds(t.evaluation)});
   }
   return html_details("In seconds, and with evaluations", table.html());
 }
