@@ -8,6 +8,7 @@
 #include "launch/report/panels.h"
 #include "launch/report/svg.h"
 #include "partitioner/schedule/schedule.h"
+#include "runtime/training/job.h"
 
 namespace hetpipe {
 namespace {
@@ -139,7 +140,7 @@ std::string rate_chart(const PanelRun& of, const WavePlaces& places) {
 }
 
 // Of the first stage's forwards: the waves between the minibatch's own and what its weights hold.
-std::string staleness_chart(const PanelRun& of) {
+std::string waves_behind_chart(const PanelRun& of) {
   const Minibatch wave = of.run.plan.wave_length();
   std::map<std::int64_t, std::map<int, double>> counts;
   int most = 0;
@@ -168,6 +169,30 @@ std::string staleness_chart(const PanelRun& of) {
       {of.id + "-staleness", "Staleness: minibatches by how many waves their weights lack",
        description, 0, 0},
       "waves before the minibatch's own that its weights do not hold", 0, rows);
+}
+
+// Without servers labels count nothing: of each wave the minibatch that missed most.
+std::string updates_missed_chart(const PanelRun& of) {
+  const std::vector<MetricPoint>* points = metric_of(of.run, "staleness_max");
+  if (points == nullptr || points->empty()) return {};
+  BarRow row{"all virtual workers", {}};
+  for (const MetricPoint& point : *points) {
+    const auto bar = static_cast<std::size_t>(std::clamp<double>(point.value, 0, kMostBehind));
+    if (row.counts.size() <= bar) row.counts.resize(bar + 1, 0.0);
+    row.counts[bar] += 1;
+  }
+  std::string description;
+  for (std::size_t bar = 0; bar < row.counts.size(); ++bar) {
+    if (row.counts[bar] > 0) description += format("%.0f waves with %zu. ", row.counts[bar], bar);
+  }
+  return svg_histogram({of.id + "-staleness",
+                        "Staleness: waves by the most updates that one of their minibatches missed",
+                        description, 0, 0},
+                       "updates missed", 0, {row});
+}
+
+std::string staleness_chart(const PanelRun& of) {
+  return has_waves(of.run.plan) ? waves_behind_chart(of) : updates_missed_chart(of);
 }
 
 std::string evaluations_table(const PanelRun& of) {

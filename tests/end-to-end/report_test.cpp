@@ -355,6 +355,7 @@ TEST_F(Report, EverySystemHasItsPage) {
     EXPECT_THAT(section_of(html, "run0-memory"), HasSubstr("The ledger of"));
     EXPECT_THAT(section_of(html, "run0-timeline"), HasSubstr("k-predicted"));
     EXPECT_THAT(section_of(html, "run0-learning"), HasSubstr("run0-loss-samples"));
+    EXPECT_THAT(section_of(html, "run0-learning"), HasSubstr("run0-staleness"));
     const Json json = result("s-" + name);
     for (const Json& rank : json.at("ranks").items()) {
       EXPECT_THAT(section_of(html, "run0-pool"), HasSubstr(rank.at("device").get<std::string>()));
