@@ -40,6 +40,14 @@ int report_command(const Invocation& how) {
   OptionTable table = table_of(options);
   const auto check = [&](Problems& problems) {
     check_output_file("--output", options.output, problems);
+    NamedFiles files;
+    for (const std::string& run : options.runs) {
+      for (const char* name : {"result.json", "config.toml", "plan.toml", "cluster.toml",
+                               "profile.toml", "train.log"}) {
+        files.emplace_back("RUN", run + "/" + name);
+      }
+    }
+    check_file_of_its_own("--output", options.output, files, problems);
   };
   if (!read_options(table, how, check)) return 0;
   std::vector<ReportedRun> runs;

@@ -81,15 +81,27 @@ std::string headline(const ReportedRun& run) {
   return html_paragraph(text + ".");
 }
 
-std::string run_html(const PanelRun& of) {
+// `limit`: the first panel, whose simulations take longest and which has no room to spare.
+std::string run_html(const PanelRun& of, const std::string& limit) {
   std::string html = headline(of.run) + contents_of(of);
   for (const PagePart& part : kPageParts) {
-    if (shown(part, of.run)) html += part.html(of);
+    if (!shown(part, of.run)) continue;
+    html += part.html == limit_panel ? limit : part.html(of);
   }
   return html;
 }
 
-std::string page_of(std::span<const ReportedRun> runs, const PageRoom& room) {
+PanelRun panel_run(std::span<const ReportedRun> runs, std::size_t i, const PageRoom& room) {
+  return {runs[i],
+          device_times(runs[i]),
+          format("run%zu", i),
+          runs.size() > 1 ? 3 : 2,
+          room.timelines / runs.size(),
+          room.file};
+}
+
+std::string page_of(std::span<const ReportedRun> runs, const std::vector<std::string>& limits,
+                    const PageRoom& room) {
   const bool several = runs.size() > 1;
   std::string title = runs.front().simulation ? "Simulation" : "Run report";
   if (!several) title += ": " + runs.front().name;
@@ -102,10 +114,9 @@ std::string page_of(std::span<const ReportedRun> runs, const PageRoom& room) {
       html_text(title) + "</h1></header>\n<main id=\"content\">\n";
   if (several) html += comparison_html(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    PanelRun of{runs[i],         device_times(runs[i]),        format("run%zu", i),
-                several ? 3 : 2, room.timelines / runs.size(), room.file};
-    const std::string inside = run_html(of);
-    html += several ? html_section(of.id, 2, runs[i].name, inside) : inside;
+    const std::string inside = run_html(panel_run(runs, i, room), limits[i]);
+    const std::string id = format("run%zu", i);
+    html += several ? html_section(id, 2, runs[i].name, inside) : inside;
   }
   return html + "</main>\n<script>\n" + kReportScript + "</script>\n</body>\n</html>\n";
 }
@@ -113,9 +124,13 @@ std::string page_of(std::span<const ReportedRun> runs, const PageRoom& room) {
 }  // namespace
 
 std::string report_page(std::span<const ReportedRun> runs) {
+  std::vector<std::string> limits;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    limits.push_back(limit_panel(panel_run(runs, i, kPageRooms.front())));
+  }
   std::size_t least = 0;
   for (const PageRoom& room : kPageRooms) {
-    std::string page = page_of(runs, room);
+    std::string page = page_of(runs, limits, room);
     if (page.size() <= kMostPageBytes) return page;
     least = page.size();
   }

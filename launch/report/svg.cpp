@@ -131,7 +131,8 @@ std::string svg_box(double x, double y, double width, double height, const char*
 }
 
 std::vector<double> axis_marks(double low, double high, int count) {
-  const double raw = std::max(high - low, 1e-300) / count;
+  const double least = std::max(1e-9 * std::max(std::abs(low), std::abs(high)), 1e-290);
+  const double raw = std::max(high - low, least) / count;
   const double power = std::pow(10, std::floor(std::log10(raw)));
   double step = 10 * power;
   for (const double factor : {5.0, 2.0, 1.0}) {

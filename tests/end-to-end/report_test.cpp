@@ -394,6 +394,10 @@ TEST_F(Report, WhatIsNoRunIsRefused) {
   refused(copy_without("replicas", {"plan.toml"}), {"plan.toml", "does not exist"});
   refused(copy_without("replicas", {"result.json", "trace"}),
           {"result.json", "does not exist", "Give a run"});
+  const test::Ran over = test::run(
+      folder_, {HETPIPE_COMMAND, "report", "replicas", "--output", "replicas/plan.toml"}, {kLong});
+  EXPECT_EQ(over.code, 2);
+  EXPECT_THAT(over.error, HasSubstr("would be overwritten"));
   const std::string spoilt = copy_without("replicas", {});
   write_file(folder_ / spoilt / "result.json", "{\"ranks\": 3");
   refused(spoilt, {"result.json", "is not the result of a run"});

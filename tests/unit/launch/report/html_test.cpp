@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/report/html.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/report/svg.h"
+
+namespace hetpipe {
+namespace html_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Html, TextIsNeverMarkup) {
+  EXPECT_EQ(html_text("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+  EXPECT_EQ(html_text("two\nlines\tof\x01text"), "two\nlines\tof?text");
+  EXPECT_EQ(html_text("\u00e9"), "\u00e9");
+  EXPECT_EQ(html_text("caf\xe9 <"), "caf? &lt;");
+}
+
+TEST(Html, NumbersKeepWhatTheyRound) {
+  EXPECT_EQ(html_percent(0.123456789), "<data value=\"0.123456789\">12.3 %</data>");
+  EXPECT_EQ(html_bytes(std::int64_t{8437904}), "<data value=\"8437904\">8.4 MB</data>");
+  EXPECT_EQ(html_rate(465.02439660553324, "samples/s"),
+            "<data value=\"465.02439660553324\">465 samples/s</data>");
+}
+
+TEST(Html, TablesNameRowsAndColumns) {
+  HtmlTable table("Times <of> stages", {"stage", "time"});
+  table.add({html_text("a&b"), html_seconds(0.25)});
+  const std::string html = table.html();
+  EXPECT_THAT(html, HasSubstr("<caption>Times &lt;of&gt; stages</caption>"));
+  EXPECT_THAT(html, HasSubstr("<th scope=\"col\">stage</th>"));
+  EXPECT_THAT(html, HasSubstr("<th scope=\"row\">a&amp;b</th>"));
+  EXPECT_THAT(html, HasSubstr("<td class=\"n\"><data value=\"0.25\">"));
+}
+
+TEST(Svg, AxesHaveRoundMarks) {
+  EXPECT_THAT(axis_marks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(axis_marks(0.13, 0.47, 4),
+              ElementsAre(testing::DoubleNear(0.2, 1e-12), testing::DoubleNear(0.3, 1e-12),
+                          testing::DoubleNear(0.4, 1e-12)));
+  EXPECT_FALSE(axis_marks(5, 5, 4).empty());
+}
+
+// Of many points in one pixel's column the least and the largest are left.
+TEST(Svg, LongLinesAreThinnedAndKeepTheirPeaks) {
+  Chart chart;
+  chart.drawing.id = "c";
+  ChartLine line{"x", {}, false};
+  for (int i = 0; i < 100000; ++i) line.points.emplace_back(i, i == 54321 ? 100.0 : i % 2);
+  chart.lines.push_back(line);
+  const std::string svg = svg_chart(std::move(chart));
+  EXPECT_LT(svg.size(), 40000u);
+  EXPECT_THAT(svg, HasSubstr(" 30.0"));  // the peak, at the top of the chart
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(Svg, EmptyChartsAreDrawn) {
+  Chart chart;
+  chart.drawing.id = "c";
+  chart.lines.push_back({"x", {{3, 3}}, true});
+  EXPECT_THAT(svg_chart(std::move(chart)), Not(HasSubstr("nan")));
+}
+
+}  // namespace html_test
+}  // namespace hetpipe
