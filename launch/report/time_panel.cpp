@@ -110,7 +110,8 @@ std::string predicted_table(const PanelRun& of) {
 }  // namespace
 
 std::string time_panel(const PanelRun& of) {
-  std::string html = bars(of) + share_table(of) + seconds_table(of);
+  std::string html = html_paragraph("vw: virtual worker; s: stage; r: its replica.");
+  html += bars(of) + share_table(of) + seconds_table(of);
   try {
     html += predicted_table(of);
   } catch (const UserError& error) {
