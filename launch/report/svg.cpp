@@ -15,7 +15,7 @@ namespace {
 constexpr double kChartWidth = 560;
 constexpr double kChartHeight = 300;
 constexpr double kLeft = 62;
-constexpr double kRight = 14;
+constexpr double kRight = 28;  // half of the last number below the axis
 constexpr double kTop = 30;  // the legend's line
 constexpr double kBottom = 46;
 constexpr double kLetter = 7;
