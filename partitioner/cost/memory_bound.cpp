@@ -114,13 +114,20 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
     for (const HeldCounts& of : counts) most = std::max(most, of.minibatches);
     versions.tied_sent = tied_copies(most);
   }
+  // Two of a later stage's sums are kept there. What else comes while this one evaluates, between
+  // two forwards of waves, is kept here.
+  if (!weights.update_by_wave) {
+    constexpr int kKeptThere = 2;
+    const int more = held.minibatches - 2 - kKeptThere;
+    versions.tied_received = 1 + (waves ? std::max(0, more) : 0);
+  }
   return versions;
 }
 
 std::int64_t MemoryBound::tied_bytes(const StageFootprint& footprint) const {
   return footprint.uses + versions_.tied * footprint.foreign +
          versions_.tied_sent * footprint.tied_sent +
-         (update_by_wave_ ? 0 : footprint.tied_received);
+         versions_.tied_received * footprint.tied_received;
 }
 
 // What of a pass is not there between two of them: what it works with, keeps, takes and sends.

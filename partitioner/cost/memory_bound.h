@@ -110,6 +110,7 @@ class MemoryBound {
     std::int64_t late_halves = 0;    // likewise, of a wave's, which come between two passes
     std::int64_t tied = 0;           // of foreign weights, and of a sum of parts on its way
     std::int64_t tied_sent = 0;      // of weights on their way to later stages
+    std::int64_t tied_received = 0;  // of sums that come from there
   };
   int freed_before_adding(const HeldCounts& held) const;
   static Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,

@@ -258,34 +258,7 @@ Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<
 void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHeader& header) {
   Operation operation = transport_.send(to, channel, header, {data.data(), data.bytes()});
   (channel == Channel::evaluate ? sending_tests_ : sending_)
-      .push_back({std::move(operation), std::move(data), channel, to});
-}
-
-// A stage that is ahead of the one before it would else keep one for each minibatch that it is
-// ahead. Activations, whose number the schedule limits, never wait. No deadlock: before a peer
-// takes an earlier gradient, it waits for activations, for still earlier gradients, which have been
-// sent, and for a stage before it to take its own; with several chunks on a device, what is before
-// is behind, too. Gradients that skip stages are taken as many minibatches later.
-void StageMessages::wait_for_earlier_gradients(const MessagePiece& piece) {
-  if (chunks_.size() > 1) return;
-  const int allowed = piece.sending_stage() - piece.receiving_stage() - 1;
-  const Rank peer = place_.other_end(piece, false);
-  const auto on_its_way = [&](const Sending& sending) {
-    return sending.channel == Channel::backward && sending.to == peer && !sending.operation.done();
-  };
-  for (auto left = std::count_if(sending_.begin(), sending_.end(), on_its_way); left > allowed;
-       --left) {
-    const Operation operation =
-        std::find_if(sending_.begin(), sending_.end(), on_its_way)->operation;
-    const std::int64_t start = now_ns();
-    service_.wait(operation, [&] {
-      return Awaited(format("rank %d to take a gradient before that of minibatch %lld", peer.value,
-                            static_cast<long long>(piece.minibatch)),
-                     peer);
-    });
-    ahead_.waited(start, now_ns(), &RankReport::transfer_seconds);
-  }
-  release_sent();
+      .push_back({std::move(operation), std::move(data), channel});
 }
 
 void StageMessages::send(const MessagePiece& piece, Buffer data, const MessageHeader& header) {
@@ -328,7 +301,6 @@ void StageMessages::send_gradients(const Action& action, const std::vector<Pass*
     const Transfer& transfer = stage.incoming()[t];
     const auto to = place_.pieces(Payload::gradients, transfer, action.minibatch, micros, false);
     for (const MessagePiece& piece : to) {
-      wait_for_earlier_gradients(piece);
       const bool as_it_is = to.size() == 1 && passes.size() == 1 &&
                             place_.wire_type(piece) == device_.element_type() &&
                             place_.common_samples(piece, micros.first) ==

@@ -75,7 +75,6 @@ class StageMessages {
     Operation operation;
     Buffer data;
     Channel channel = Channel::forward;
-    Rank to;
   };
 
   const std::vector<Transfer>& along(Payload payload, const Stage& stage, bool arriving) const;
@@ -96,7 +95,6 @@ class StageMessages {
   Waited wait(const Operation& operation, Rank peer, const char* what, std::int64_t number,
               int stage);
   void send(Buffer data, Rank to, Channel channel, const MessageHeader& header);
-  void wait_for_earlier_gradients(const MessagePiece& piece);
 
   const WorkerPlace& place_;
   std::vector<Stage*> chunks_;

@@ -92,6 +92,7 @@ void TiedWeights::find_sums(const std::vector<ParameterLayout>& layouts) {
   }
   int number = 0;
   for (const auto& [parameter, stages] : tied) {
+    if (stages.size() > 2) kept_by_sender_ = 1;
     for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
       const int chunk = chunk_of(*stage);
       if (chunk < 0) continue;
@@ -269,9 +270,16 @@ void TiedWeights::minibatch_done(Minibatch p) {
   for (Chunk& chunk : of_chunk_) chunk.of.erase(p);
 }
 
+void TiedWeights::before_evaluation(Minibatch next) {
+  if (rule_.by_wave) return;
+  const Minibatch end = std::min(next - kept_by_sender_, end_);
+  while (update_ + static_cast<Minibatch>(parts_.size()) < end) post_parts();
+}
+
 void TiedWeights::post_parts() {
+  std::vector<std::vector<Part>>& of_update = parts_.emplace_back();
   for (const Sum& sum : sums_) {
-    std::vector<Part>& parts = parts_.emplace_back();
+    std::vector<Part>& parts = of_update.emplace_back();
     for (const Rank from : sum.from) {
       Part& part = parts.emplace_back(Part{floats(sum.count, MemoryKind::messages), {}});
       part.operation =
@@ -291,6 +299,8 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<B
          "parts of another update are on their way");
   update_ = p + 1;
   if (parts_.empty()) post_parts();
+  std::vector<std::vector<Part>> parts = std::move(parts_.front());
+  parts_.pop_front();
   wait_until_sent(passed_on_);
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const Sum& sum = sums_[i];
@@ -304,7 +314,7 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<B
       }
     };
     for (std::size_t f = 0; f < sum.from.size(); ++f) {
-      Part& part = parts_[i][f];
+      Part& part = parts[i][f];
       const int stage = chunks_[at(sum.chunk)]->id().value;
       wait(part.operation, sum.from[f], "tied gradient of minibatch", p, stage);
       ensure(
@@ -333,7 +343,6 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<B
       uses_->sent(std::move(operation));
     }
   }
-  parts_.clear();
   release_sent();  // whoever updates next may change a version in place
 }
 

@@ -75,6 +75,9 @@ class TiedWeights {
   // here, in that memory. Both flat, chunk after chunk. Waits for later stages.
   void add_up(Minibatch p, const Buffer& own, const std::shared_ptr<Buffer>& uses);
 
+  // Before an evaluation in front of F(next), at which the stages behind arrive when they have made
+  // all updates before: takes in what they could not keep until then.
+  void before_evaluation(Minibatch next);
   // Sends and waits for an evaluation's weights, likewise; the foreign ones, by chunk.
   std::vector<Buffer> exchange_for_evaluation(Label label, const float* own);
 
@@ -165,9 +168,11 @@ class TiedWeights {
   std::map<Minibatch, Weights> posted_;
   std::vector<Chunk> of_chunk_;
 
-  std::vector<Sum> sums_;                 // likewise
-  Minibatch update_;                      // the next whose gradients are added up
-  std::vector<std::vector<Part>> parts_;  // of the next update, by sum
+  std::vector<Sum> sums_;   // likewise
+  int kept_by_sender_ = 2;  // of a sum, the newest ones; 1 where a stage passes it on
+  Minibatch update_;        // the next whose gradients are added up
+  // Of that update, and maybe of those behind it: by sum.
+  std::deque<std::vector<std::vector<Part>>> parts_;
 
   std::vector<MessageMemory> copies_;  // of weights on their way
   std::optional<MessageMemory> uses_;

@@ -184,7 +184,7 @@ class BruteForce {
           }
           if (i + 1 < at.size()) {
             from(at[i + 1]);
-            tied += bytes;
+            tied += (1 + std::max(0, n - 4)) * bytes;
           }
         }
       }
