@@ -16,6 +16,7 @@
 #include "launch/launcher/child.h"
 #include "launch/launcher/launched.h"
 #include "launch/recipes/recipe.h"
+#include "launch/report/leave_report.h"
 #include "launch/train/prepare_parts.h"
 #include "partitioner/plan/plan_table.h"
 #include "runtime/training/job.h"
@@ -25,7 +26,7 @@
 //   profile.toml  plans/NAME.toml         what was planned from, and what came of it
 //   runs/NAME-seed-S.toml .log            a run's options, and what it said
 //   runs/NAME-seed-S/                     its run directory; result.json says that it is done
-//   compare.json compare.md accuracy.svg  rewritten by every call
+//   compare.json compare.md accuracy.svg report.html  rewritten by every call
 namespace hetpipe {
 namespace {
 
@@ -103,6 +104,17 @@ class Session {
       }
     }
     return code;
+  }
+
+  // Of the first seed, for a page that shows them side by side.
+  std::vector<fs::path> ended_runs() const {
+    std::vector<fs::path> ended;
+    for (const Contender& contender : contenders_) {
+      if (!contender.plan) continue;
+      const fs::path one = run(contender, options_.seeds.front());
+      if (fs::exists(one / "result.json")) ended.push_back(one);
+    }
+    return ended;
   }
 
  private:
@@ -283,8 +295,10 @@ int compare_command(const Invocation& how) {
   write_file(folder / "compare.json", comparison_json(comparison));
   write_file(folder / "compare.md", comparison_markdown(comparison));
   write_file(folder / "accuracy.svg", accuracy_svg(comparison));
-  std::fprintf(out, "\n%s\nwritten to %s: compare.json, compare.md, accuracy.svg\n",
-               comparison_text(comparison).c_str(), folder.c_str());
+  const std::vector<fs::path> ended = session.ended_runs();
+  const bool page = !ended.empty() && leave_report(ended, folder / "report.html");
+  std::fprintf(out, "\n%s\nwritten to %s: compare.json, compare.md, accuracy.svg%s\n",
+               comparison_text(comparison).c_str(), folder.c_str(), page ? ", report.html" : "");
   if (options.json) std::fputs(comparison_json(comparison).c_str(), stdout);
   if (Interrupts::asked()) {
     std::fprintf(out, "interrupted: run the same command again to continue\n");

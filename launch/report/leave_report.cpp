@@ -23,14 +23,19 @@ std::uintmax_t bytes_below(const std::filesystem::path& folder) {
 
 }  // namespace
 
-void leave_report(const std::filesystem::path& run) {
+bool leave_report(std::span<const std::filesystem::path> runs, const std::filesystem::path& file) {
   try {
-    if (bytes_below(run / "trace") > kMostTraceBytes) return;
-    std::vector<ReportedRun> runs;
-    runs.push_back(read_run(run.string()));
-    write_file(run / "report.html", report_page(runs));
+    std::uintmax_t bytes = 0;
+    for (const std::filesystem::path& run : runs) bytes += bytes_below(run / "trace");
+    if (bytes > kMostTraceBytes) return false;
+    std::vector<ReportedRun> read;
+    for (const std::filesystem::path& run : runs) read.push_back(read_run(run.string()));
+    write_file(file, report_page(read));
+    return true;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "warning: the run's report was not written: %s\n", error.what());
+    std::fprintf(stderr, "warning: the report %s was not written: %s\n", file.c_str(),
+                 error.what());
+    return false;
   }
 }
 

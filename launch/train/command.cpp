@@ -26,7 +26,7 @@ int train_command(const Invocation& how) {
   // Who stops on request has no time left.
   if (end.code == static_cast<int>(ExitCode::done) && !end.directory.empty()) {
     settle_exit_code(ExitCode::done);
-    leave_report(end.directory);
+    leave_report({&end.directory, 1}, end.directory / "report.html");
   }
   return end.code;
 }

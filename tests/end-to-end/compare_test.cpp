@@ -97,6 +97,11 @@ TEST_F(Compare, TrainsWhatItCanAndSaysWhatItCannot) {
   EXPECT_THAT(read_file(output() / "runs/ssp-seed-1.toml"), HasSubstr("learning-rate = 0.03"));
   EXPECT_THAT(read_file(output() / "runs/hetpipe-seed-2.toml"), HasSubstr("momentum = 0.5"));
   EXPECT_THAT(read_file(output() / "accuracy.svg"), HasSubstr("<polyline"));
+  const std::string page = read_file(output() / "report.html");
+  for (const auto& run : fs::directory_iterator(output() / "runs")) {
+    if (!run.is_directory() || !run.path().string().ends_with("-seed-1")) continue;
+    EXPECT_THAT(page, HasSubstr(">" + run.path().string() + "</h2>"));
+  }
   EXPECT_THAT(read_file(output() / "compare.md"), HasSubstr("| hetpipe | 2 |"));
 
   // Once more: nothing is trained again.
