@@ -144,15 +144,13 @@ const TimePart& largest_wait(const DeviceTime& time) {
       [&](const TimePart& a, const TimePart& b) { return a.seconds(time) < b.seconds(time); });
 }
 
-const DeviceTime* busiest_of(const std::vector<DeviceTime>& times) {
-  const DeviceTime* busiest = nullptr;
+const DeviceTime* least_in_bubbles(const std::vector<DeviceTime>& times) {
+  const DeviceTime* least = nullptr;
   for (const DeviceTime& time : times) {
     if (time.total <= 0 || time.compute() <= 0) continue;
-    if (busiest == nullptr || time.compute() / time.total > busiest->compute() / busiest->total) {
-      busiest = &time;
-    }
+    if (least == nullptr || time.bubble / time.total < least->bubble / least->total) least = &time;
   }
-  return busiest;
+  return least;
 }
 
 }  // namespace hetpipe

@@ -57,7 +57,8 @@ std::vector<DeviceTime> device_times(const ReportedRun& run);
 
 // Of these, the part that took longest of what is not computing.
 const TimePart& largest_wait(const DeviceTime& time);
-// Who computed for the largest share of its time; null: nobody computed.
-const DeviceTime* busiest_of(const std::vector<DeviceTime>& times);
+// Who waited for other stages for the smallest share of its time: whatever else took its time is
+// what these wait for. Null: nobody computed.
+const DeviceTime* least_in_bubbles(const std::vector<DeviceTime>& times);
 
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kComputes = 0.5;  // of the busiest device's time: then it is computing that limits
+constexpr double kComputes = 0.5;     // of its device's time: then it is computing that limits
 constexpr double kWorthDoing = 5e-3;  // of the samples/s
 
 std::string kind_name(const PanelRun& of, const DeviceTime& time) {
@@ -25,38 +25,38 @@ std::string by_measured(const PanelRun& of) {
   return of.run.simulation ? "" : " with the times that were measured";
 }
 
-std::string limit_name(const TimePart& part, const DeviceTime& time) {
+std::string limit_clause(const TimePart& part, const DeviceTime& time) {
   const std::string name = part.name;
-  if (name == "compute") return format("Computing on stage %d", time.stage);
-  if (name == "bubble") return "Waiting for other stages (bubble)";
-  if (name == "transfer") return "Transfers between stages";
-  if (name == "server wait") return "Waiting for the parameter servers";
-  if (name == "data") return "Reading samples";
-  return "Time that is none of computing, waiting or data (the host, checkpoints)";
+  if (name == "compute") return format("Computing on stage %d limits", time.stage);
+  if (name == "bubble") return "Waiting for other stages (bubble) limits";
+  if (name == "transfer") return "Transfers between stages limit";
+  if (name == "server wait") return "Waiting for parameter servers or sums of gradients limits";
+  if (name == "data") return "Reading samples limits";
+  return "Time that is none of computing, waiting or data (the host, checkpoints) limits";
 }
 
-std::string measured_sentence(const PanelRun& of, const DeviceTime& busiest) {
-  const double share = busiest.compute() / busiest.total;
-  const TimePart& wait = largest_wait(busiest);
-  const bool computes = share >= kComputes || wait.seconds(busiest) < busiest.compute();
+std::string measured_sentence(const PanelRun& of, const DeviceTime& awaited) {
+  const double share = awaited.compute() / awaited.total;
+  const TimePart& wait = largest_wait(awaited);
+  const bool computes = share >= kComputes || wait.seconds(awaited) < awaited.compute();
   const TimePart& limit = computes ? kTimeParts.front() : wait;
-  std::string text = "<strong>" + html_text(limit_name(limit, busiest)) + " limits this " +
+  std::string text = "<strong>" + html_text(limit_clause(limit, awaited)) + " this " +
                      (of.run.simulation ? "plan" : "run") +
-                     ".</strong> The device that computed for most of its time is " +
-                     html_text(busiest.device + kind_name(of, busiest)) +
-                     format(" (virtual worker %d, stage %d): it computed ", busiest.virtual_worker,
-                            busiest.stage) +
-                     html_percent(share) + " of " + html_seconds(busiest.total);
-  if (wait.seconds(busiest) > 0) {
+                     ".</strong> The device that waited least for other stages is " +
+                     html_text(awaited.device + kind_name(of, awaited)) +
+                     format(" (virtual worker %d, stage %d): it computed ", awaited.virtual_worker,
+                            awaited.stage) +
+                     html_percent(share) + " of " + html_seconds(awaited.total);
+  if (wait.seconds(awaited) > 0) {
     text += ", and its largest other share is " + html_text(wait.name) + " with " +
-            html_percent(wait.seconds(busiest) / busiest.total);
+            html_percent(wait.seconds(awaited) / awaited.total);
   }
   return text + ".";
 }
 
 // What helps a data-bound run is no part of a plan, so the simulator does not know it.
-std::string data_edit(const PanelRun& of, const DeviceTime& busiest) {
-  const double share = busiest.data / busiest.total;
+std::string data_edit(const PanelRun& of, const DeviceTime& awaited) {
+  const double share = awaited.data / awaited.total;
   if (share < 0.05) return {};
   const std::string threads = config_value(of.run, "data-threads");
   const int more = threads.empty() ? 2 : 2 * std::max(1, std::atoi(threads.c_str()));
@@ -156,16 +156,16 @@ std::string limit_panel(const PanelRun& of) {
   for (const std::string& missing : of.run.missing) {
     html += "<p class=\"note\" role=\"note\">" + html_text(missing) + "</p>\n";
   }
-  const DeviceTime* busiest = busiest_of(of.times);
-  if (busiest == nullptr) {
+  const DeviceTime* awaited = least_in_bubbles(of.times);
+  if (awaited == nullptr) {
     return html_section(of.id + "-limit", of.level, "What limits it",
                         html + html_paragraph("No device computed anything."));
   }
   std::string why_not;
   const std::optional<RunAdvice> advice = advise(of.run, of.times, why_not);
-  html += "<p class=\"lead\">" + measured_sentence(of, *busiest) + "</p>\n";
+  html += "<p class=\"lead\">" + measured_sentence(of, *awaited) + "</p>\n";
   html += throughput_text(of, advice);
-  html += data_edit(of, *busiest);
+  html += data_edit(of, *awaited);
   html += advice ? edits_text(of, *advice)
                  : html_paragraph("Edits could not be tried: " + html_text(why_not) + ".");
   return html_section(of.id + "-limit", of.level, "What limits it", html);
