@@ -271,7 +271,7 @@ void TiedWeights::minibatch_done(Minibatch p) {
 }
 
 void TiedWeights::before_evaluation(Minibatch next) {
-  if (rule_.by_wave) return;
+  if (sums_.empty() || rule_.by_wave) return;
   const Minibatch end = std::min(next - kept_by_sender_, end_);
   while (update_ + static_cast<Minibatch>(parts_.size()) < end) post_parts();
 }
