@@ -116,7 +116,9 @@ Profile measured_profile(const std::vector<DeviceTime>& times, const Plan& plan,
     }
   }
   Profile measured = profile;
-  for (const auto& [name, factors] : kinds) {
+  for (const auto& of_kind : kinds) {
+    const std::string& name = of_kind.first;
+    const KindFactors& factors = of_kind.second;
     const auto kind = std::find_if(cluster.kinds.begin(), cluster.kinds.end(),
                                    [&](const DeviceKind& k) { return k.name == name; });
     Measurement own = scaled(profile, *kind, factors);
