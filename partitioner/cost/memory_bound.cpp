@@ -104,30 +104,22 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
         (summed_late ? 0 : 1) + growing + snapshot + (rule.halves_pushes ? 0 : pushed);
     versions.pushed_halves = rule.halves_pushes ? pushed : 0;
   }
-  // Foreign weights: one more that comes ahead of its minibatch. The sum of parts that a user sends
-  // is as large: without a flush it is there beside the next one.
+  int most = 1;
+  for (const HeldCounts& of : counts) most = std::max(most, of.minibatches);
+  // Foreign weights: one more that comes ahead of its minibatch. Sums of parts that a user sends
+  // are as large: without a flush those on their way are there beside the next one.
   const int begun = weights.update_by_wave ? std::min(held.minibatches, 2) : held.minibatches;
-  const int sums = traits(rule.schedule).has_flush ? 0 : 1;
-  versions.tied = 1 + (weights.backward == WeightsOf::newest ? 1 : begun) + sums;
-  if (!weights.keeps_of_forward()) {
-    int most = 1;
-    for (const HeldCounts& of : counts) most = std::max(most, of.minibatches);
-    versions.tied_sent = tied_copies(most);
-  }
-  // Two of a later stage's sums are kept there. What else comes while this one evaluates, between
-  // two forwards of waves, is kept here.
-  if (!weights.update_by_wave) {
-    constexpr int kKeptThere = 2;
-    const int more = held.minibatches - 2 - kKeptThere;
-    versions.tied_received = 1 + (waves ? std::max(0, more) : 0);
-  }
+  const int on_their_way = weights.update_by_wave ? 1 : std::max(1, tied_ahead(most) - 1);
+  versions.tied = 1 + (weights.backward == WeightsOf::newest ? 1 : begun) +
+                  (traits(rule.schedule).has_flush ? 0 : on_their_way);
+  if (!weights.keeps_of_forward()) versions.tied_sent = tied_ahead(most);
   return versions;
 }
 
 std::int64_t MemoryBound::tied_bytes(const StageFootprint& footprint) const {
   return footprint.uses + versions_.tied * footprint.foreign +
          versions_.tied_sent * footprint.tied_sent +
-         versions_.tied_received * footprint.tied_received;
+         (update_by_wave_ ? 0 : footprint.tied_received);
 }
 
 // What of a pass is not there between two of them: what it works with, keeps, takes and sends.
@@ -309,8 +301,11 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   // What count_held counts, without a schedule to count it from.
-  std::vector<HeldCounts> counts;  // of the stage, and of the next one
-  for (int k = stage.value; k < std::min(stage.value + 2, shape.stages); ++k) {
+  std::vector<HeldCounts> counts;  // of the first stage, of this one, of the next one
+  const int before = stage.value > 0 ? 1 : 0;
+  for (int i = 0; i <= before + 1; ++i) {
+    const int k = i < before ? 0 : stage.value + i - before;
+    if (k >= shape.stages) break;
     const int n = minibatches_held(shape.in_flight, shape.stages, StageId{k});
     HeldCounts& held = counts.emplace_back();
     held.micro_batches = {{n}};
@@ -326,7 +321,7 @@ MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   rule.halves_pushes = shape.halves_pushes;
   rule.round = shape.round;
   rule.micro_batches_of_backward = shape.micro_batches;
-  return {rule, counts, 0};
+  return {rule, counts, before};
 }
 
 }  // namespace hetpipe

@@ -78,9 +78,9 @@ inline constexpr std::int64_t kAllReduceLargestPiece = std::int64_t{256} << 10;
 inline constexpr std::int64_t kAllReduceSmallestPiece = std::int64_t{8} << 10;
 std::int64_t all_reduce_piece(std::int64_t bytes, int members);  // a multiple of 8 KiB
 
-// Weights on their way from the stage that owns them to one that uses them, where F's version is
-// not kept until B: those of the minibatches that the first stage is ahead of the last one.
-constexpr int tied_copies(int most_minibatches_held) {
+// Minibatches that the first stage is ahead of the last one: so many copies of a tied weight are on
+// their way, where F's version is not kept until B, and so many sums of its gradient, two at least.
+constexpr int tied_ahead(int most_minibatches_held) {
   return std::max(1, most_minibatches_held - 1);
 }
 
@@ -108,9 +108,8 @@ class MemoryBound {
     std::int64_t wave_updates = 0;
     std::int64_t pushed_halves = 0;  // of half a copy
     std::int64_t late_halves = 0;    // likewise, of a wave's, which come between two passes
-    std::int64_t tied = 0;           // of foreign weights, and of a sum of parts on its way
+    std::int64_t tied = 0;           // of foreign weights, and of sums of parts on their way
     std::int64_t tied_sent = 0;      // of weights on their way to later stages
-    std::int64_t tied_received = 0;  // of sums that come from there
   };
   int freed_before_adding(const HeldCounts& held) const;
   static Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,

@@ -92,7 +92,6 @@ void TiedWeights::find_sums(const std::vector<ParameterLayout>& layouts) {
   }
   int number = 0;
   for (const auto& [parameter, stages] : tied) {
-    if (stages.size() > 2) kept_by_sender_ = 1;
     for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
       const int chunk = chunk_of(*stage);
       if (chunk < 0) continue;
@@ -136,13 +135,18 @@ void TiedWeights::make_memory() {
   if (!rule_.keeps_version) {
     for (Way& way : ways_out_) {
       way.copies = static_cast<int>(copies_.size());
-      copies_.emplace_back(device_, stream_, way.count, rule_.copies, MemoryKind::messages);
+      copies_.emplace_back(device_, stream_, way.count, rule_.ahead, MemoryKind::messages);
     }
   }
   std::int64_t uses = 0;
   for (const Stage* chunk : chunks_) uses += chunk->parameters().use_count();
   const bool sent = std::any_of(sums_.begin(), sums_.end(), std::mem_fn(&Sum::sends_uses));
-  uses_.emplace(device_, stream_, uses, sent && !rule_.flushed ? 2 : 1, MemoryKind::gradients);
+  uses_.emplace(device_, stream_, uses, sent ? places_of_sums() : 1, MemoryKind::gradients);
+}
+
+int TiedWeights::places_of_sums() const {
+  if (rule_.flushed) return 1;
+  return rule_.by_wave ? 2 : std::max(2, rule_.ahead);
 }
 
 // Whether F(p) of an owner may compute with other weights than F(p - 1).
@@ -270,16 +274,9 @@ void TiedWeights::minibatch_done(Minibatch p) {
   for (Chunk& chunk : of_chunk_) chunk.of.erase(p);
 }
 
-void TiedWeights::before_evaluation(Minibatch next) {
-  if (sums_.empty() || rule_.by_wave) return;
-  const Minibatch end = std::min(next - kept_by_sender_, end_);
-  while (update_ + static_cast<Minibatch>(parts_.size()) < end) post_parts();
-}
-
 void TiedWeights::post_parts() {
-  std::vector<std::vector<Part>>& of_update = parts_.emplace_back();
   for (const Sum& sum : sums_) {
-    std::vector<Part>& parts = of_update.emplace_back();
+    std::vector<Part>& parts = parts_.emplace_back();
     for (const Rank from : sum.from) {
       Part& part = parts.emplace_back(Part{floats(sum.count, MemoryKind::messages), {}});
       part.operation =
@@ -299,9 +296,10 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<B
          "parts of another update are on their way");
   update_ = p + 1;
   if (parts_.empty()) post_parts();
-  std::vector<std::vector<Part>> parts = std::move(parts_.front());
-  parts_.pop_front();
-  wait_until_sent(passed_on_);
+  while (!passed_on_.empty() && passed_on_.size() >= sums_.size() * at(places_of_sums() - 1)) {
+    wait_until_sent(passed_on_.front().operation);
+    passed_on_.pop_front();
+  }
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const Sum& sum = sums_[i];
     std::shared_ptr<const Buffer> came;
@@ -314,7 +312,7 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<B
       }
     };
     for (std::size_t f = 0; f < sum.from.size(); ++f) {
-      Part& part = parts[i][f];
+      Part& part = parts_[i][f];
       const int stage = chunks_[at(sum.chunk)]->id().value;
       wait(part.operation, sum.from[f], "tied gradient of minibatch", p, stage);
       ensure(
@@ -343,6 +341,7 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, const std::shared_ptr<B
       uses_->sent(std::move(operation));
     }
   }
+  parts_.clear();
   release_sent();  // whoever updates next may change a version in place
 }
 

@@ -30,21 +30,22 @@ namespace hetpipe {
 // Replica r deals with replica r modulo the number of those in the earlier one of two stages.
 //
 // What is on its way takes no memory without end, whatever a slow link or peer does. Weights lie
-// in the version that B will want, where that is kept until then, else in `copies` of them; parts
-// of the gradient in what they were summed in, of which there is one more than that of the update
-// at hand, and none where the pipeline is flushed, before which they have arrived.
+// in the version that B will want, where that is kept until then, else in `ahead` copies; parts of
+// the gradient in what they were summed in, of which there are as many, two at least; one where the
+// pipeline is flushed, before which it has arrived.
 //
 // No deadlock: F(p) at a user waits for F(p) at the owner, whose output it needs anyway. Who adds
 // up waits for stages behind, which have computed their B before it could, and which wait for
 // nothing but stages behind them. Who waits for memory waits for a stage behind to take the weights
-// or for one before to take the part of an earlier minibatch, which does not need what comes after.
+// or for one before to take the part of an earlier minibatch: stages are not further apart than
+// `ahead`, not where one of them evaluates either.
 class TiedWeights {
  public:
   struct Rule {
     bool keeps = true;     // B of a use: with what its F had; else with the newest F's that began
     bool by_wave = false;  // weights change from wave to wave alone
     bool keeps_version = true;  // of an F, until its B
-    int copies = 1;             // else, of a weight on its way to a stage
+    int ahead = 1;              // minibatches, of a stage before another (tied_ahead)
     bool flushed = false;       // the pipeline, before each update
     int in_flight = 1;
     Minibatch first = 0;  // of the run
@@ -75,9 +76,6 @@ class TiedWeights {
   // here, in that memory. Both flat, chunk after chunk. Waits for later stages.
   void add_up(Minibatch p, const Buffer& own, const std::shared_ptr<Buffer>& uses);
 
-  // Before an evaluation in front of F(next), at which the stages behind arrive when they have made
-  // all updates before: takes in what they could not keep until then.
-  void before_evaluation(Minibatch next);
   // Sends and waits for an evaluation's weights, likewise; the foreign ones, by chunk.
   std::vector<Buffer> exchange_for_evaluation(Label label, const float* own);
 
@@ -136,6 +134,7 @@ class TiedWeights {
   void find_ways(const std::vector<ParameterLayout>& layouts);
   void find_sums(const std::vector<ParameterLayout>& layouts);
   void make_memory();
+  int places_of_sums() const;     // that are to leave here
   int chunk_of(int stage) const;  // -1: another rank's
   bool may_differ(Minibatch p) const;
   Minibatch next_that_may_differ(Minibatch p) const;
@@ -168,11 +167,9 @@ class TiedWeights {
   std::map<Minibatch, Weights> posted_;
   std::vector<Chunk> of_chunk_;
 
-  std::vector<Sum> sums_;   // likewise
-  int kept_by_sender_ = 2;  // of a sum, the newest ones; 1 where a stage passes it on
-  Minibatch update_;        // the next whose gradients are added up
-  // Of that update, and maybe of those behind it: by sum.
-  std::deque<std::vector<std::vector<Part>>> parts_;
+  std::vector<Sum> sums_;                 // likewise
+  Minibatch update_;                      // the next whose gradients are added up
+  std::vector<std::vector<Part>> parts_;  // of the next update, by sum
 
   std::vector<MessageMemory> copies_;  // of weights on their way
   std::optional<MessageMemory> uses_;

@@ -251,7 +251,7 @@ TiedWeights::Rule Worker::tied_rule() const {
   return {.keeps = setup_.policy.backward != WeightsOf::newest,
           .by_wave = setup_.policy.by_wave,
           .keeps_version = setup_.policy.backward == WeightsOf::forward,
-          .copies = setup_.tied_copies,
+          .ahead = setup_.tied_ahead,
           .flushed = setup_.flushed,
           .in_flight = rules_.in_flight,
           .first = rules_.start_minibatch(),

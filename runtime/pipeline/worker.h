@@ -44,7 +44,7 @@ struct WorkerSetup {
   bool scaled = false;            // the loss: some device of the run computes in fp16
   LossScale::State loss_scale{};  // that it starts with
   bool flushed = false;           // the pipeline is flushed before each update
-  int tied_copies = 1;            // of a weight on its way, where versions are not kept
+  int tied_ahead = 1;             // TiedWeights::Rule::ahead
   bool split_backward = false;    // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;    // by chunk: keeps its inputs, R makes the rest again
   int run_ahead = 1;              // of WorkQueue; 1 on an emulated device

@@ -144,7 +144,6 @@ void Worker::evaluate(Minibatch p) {
   std::int64_t start = now_ns();
   EvaluationReport sum;
   if (setup_.waves) {
-    tied_.before_evaluation(p);
     const Minibatch end = rules_.end[at(setup_.place.virtual_worker.value)];
     const bool final = p >= end;
     const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);

@@ -290,7 +290,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   if (setup.run_ahead > 1) service.set_alertness(Alertness::close);
   setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
   setup.flushed = traits(system.schedule).has_flush;
-  setup.tied_copies = tied_copies(most_minibatches_held(job.plan, vw));
+  setup.tied_ahead = tied_ahead(most_minibatches_held(job.plan, vw));
   setup.scaled =
       std::any_of(setting.devices.begin(), setting.devices.end(),
                   [](const RankDevice& device) { return device.precision == Precision::fp16; });

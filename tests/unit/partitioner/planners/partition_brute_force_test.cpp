@@ -180,11 +180,11 @@ class BruteForce {
           if (at[i] != k) continue;
           if (i > 0) {
             from(at[0]);
-            tied += (n + 2) * bytes;
+            tied += (n + 1 + std::max(1, held(0) - 2)) * bytes;
           }
           if (i + 1 < at.size()) {
             from(at[i + 1]);
-            tied += (1 + std::max(0, n - 4)) * bytes;
+            tied += bytes;
           }
         }
       }
