@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/doctor/examine.h"
 
-#include <chrono>
 #include <cmath>
 
 #include "base/failure.h"
 #include "base/index.h"
 #include "base/text.h"
+#include "base/wall_clock.h"
 #include "launch/allocation/slurm.h"
 #include "launch/doctor/planned_run.h"
 #include "launch/launcher/child.h"
@@ -17,16 +17,12 @@ namespace {
 
 constexpr int kClockReadings = 3;
 
-double time_of_day() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // Ranks leave an exchange at nearly the same time; of several readings the closest counts.
 std::vector<double> clock_offsets(Transport& transport) {
   std::vector<double> mine;
   for (int i = 0; i < kClockReadings; ++i) {
     transport.exchange({});
-    mine.push_back(time_of_day());
+    mine.push_back(wall_seconds());
   }
   std::vector<double> offsets;
   std::vector<double> first;

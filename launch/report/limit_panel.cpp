@@ -11,7 +11,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kComputes = 0.5;     // of its device's time: then it is computing that limits
+constexpr double kComputes = 0.5;     // of the device's time: then it is computing that limits
 constexpr double kWorthDoing = 5e-3;  // of the samples/s
 
 std::string kind_name(const PanelRun& of, const DeviceTime& time) {

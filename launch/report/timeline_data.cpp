@@ -9,35 +9,12 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
-#include "launch/trace/event_kind.h"
+#include "launch/trace/time_shares.h"
 #include "partitioner/simulator/gantt.h"
 #include "partitioner/simulator/timeline.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t activity_of(const TraceEvent& event) {
-  const EventKind& kind = kind_of(event);
-  if (kind.kind == ActionKind::evaluate) return 1;
-  if (kind.kind == ActionKind::checkpoint) return 2;
-  switch (kind.track) {
-    case Track::computes:
-      return 0;
-    case Track::server:
-      return 3;
-    case Track::receives:
-      return 4;
-    case Track::sends:
-      return 5;
-  }
-  return 0;
-}
-
-struct ActivityStep {
-  double when = 0;
-  std::size_t activity = 0;
-  int more = 0;
-};
 
 using BinShares = std::vector<std::array<double, kActivities.size()>>;
 
@@ -52,25 +29,11 @@ void add_span(double start, double end, std::size_t activity, double bin, BinSha
 
 BinShares shares_of(const AlignedRank& rank, double seconds, std::size_t bins) {
   BinShares shares(bins);
-  std::vector<ActivityStep> steps;
-  for (const AlignedEvent& at : rank.events) {
-    const std::size_t activity = activity_of(*at.event);
-    steps.push_back({at.start, activity, 1});
-    steps.push_back({at.end, activity, -1});
-  }
-  std::sort(steps.begin(), steps.end(),
-            [](const ActivityStep& a, const ActivityStep& b) { return a.when < b.when; });
-  std::array<int, kActivities.size()> active{};
-  double since = 0;
-  for (const ActivityStep& step : steps) {
-    const auto first = std::find_if(active.begin(), active.end(), [](int n) { return n > 0; });
-    if (first != active.end() && step.when > since) {
-      add_span(since, step.when, static_cast<std::size_t>(first - active.begin()),
-               seconds / static_cast<double>(bins), shares);
+  each_span(rank, [&](double start, double end, std::size_t activity) {
+    if (end > start) {
+      add_span(start, end, activity, seconds / static_cast<double>(bins), shares);
     }
-    active[step.activity] += step.more;
-    since = step.when;
-  }
+  });
   return shares;
 }
 

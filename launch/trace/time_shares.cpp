@@ -37,7 +37,7 @@ struct Step {
 
 }  // namespace
 
-TimeShares time_shares(const AlignedRank& rank, double seconds) {
+void each_span(const AlignedRank& rank, const UseSpan& use) {
   std::vector<Step> steps;
   for (const AlignedEvent& at : rank.events) {
     const std::size_t share = share_of(kind_of(*at.event));
@@ -46,19 +46,25 @@ TimeShares time_shares(const AlignedRank& rank, double seconds) {
   }
   std::sort(steps.begin(), steps.end(),
             [](const Step& a, const Step& b) { return a.when < b.when; });
-  TimeShares shares;
   std::array<int, kShares.size()> active{};
   double since = 0;
-  double idle = seconds;
   for (const Step& step : steps) {
     const auto first = std::find_if(active.begin(), active.end(), [](int n) { return n > 0; });
     if (first != active.end()) {
-      shares.*kShares[static_cast<std::size_t>(first - active.begin())] += step.when - since;
-      idle -= step.when - since;
+      use(since, step.when, static_cast<std::size_t>(first - active.begin()));
     }
     active[step.share] += step.more;
     since = step.when;
   }
+}
+
+TimeShares time_shares(const AlignedRank& rank, double seconds) {
+  TimeShares shares;
+  double idle = seconds;
+  each_span(rank, [&](double start, double end, std::size_t share) {
+    shares.*kShares[share] += end - start;
+    idle -= end - start;
+  });
   shares.idle = std::max(0.0, idle);
   return shares;
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <functional>
+
 #include "launch/trace/aligned.h"
 
 // Where a rank's time went.
@@ -18,5 +21,10 @@ struct TimeShares {
   double idle = 0;        // none of these
 };
 TimeShares time_shares(const AlignedRank& rank, double seconds);
+
+// Where that comes from: the spans in which the rank did something, in order. `share`: which of the
+// fields of TimeShares, the first of what it did then.
+using UseSpan = std::function<void(double start, double end, std::size_t share)>;
+void each_span(const AlignedRank& rank, const UseSpan& use);
 
 }  // namespace hetpipe

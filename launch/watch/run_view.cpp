@@ -85,9 +85,10 @@ std::string progress_text(const RunStatus& status, int width) {
 std::string checkpoint_text(const RunStatus& status, double silent) {
   if (status.checkpoint.empty()) return "none yet in this run";
   const std::string name = status.checkpoint.substr(status.checkpoint.rfind('/') + 1);
-  const bool over = status.state == kEnded || status.state == kFailed;
   const std::string ago =
-      over ? "" : ", " + format_seconds(status.time + silent - status.checkpoint_time) + " ago";
+      status.is_over()
+          ? ""
+          : ", " + format_seconds(status.time + silent - status.checkpoint_time) + " ago";
   return format("after wave %lld%s: %s", static_cast<long long>(status.checkpoint_waves),
                 ago.c_str(), name.c_str());
 }

@@ -8,6 +8,7 @@
 #include "base/fields_json.h"
 #include "base/file.h"
 #include "base/time.h"
+#include "base/wall_clock.h"
 #include "runtime/training/run_directory.h"
 
 namespace hetpipe {
@@ -42,7 +43,7 @@ std::string last_line_of(const fs::path& file) {
 }  // namespace
 
 bool WatchedRun::says_it_is_over() const {
-  return status && (status->state == kEnded || status->state == kFailed);
+  return status && status->is_over();
 }
 
 bool WatchedRun::is_gone(double silent_seconds) const {

@@ -8,6 +8,7 @@
 #include "base/fields_json.h"
 #include "base/file.h"
 #include "base/time.h"
+#include "base/wall_clock.h"
 #include "runtime/monitoring/prometheus.h"
 
 namespace hetpipe {

@@ -54,11 +54,10 @@ class Page {
 };
 
 void add_run(Page& page, const RunStatus& status) {
-  const bool over = status.state == kEnded || status.state == kFailed;
   page.metric("run_info", "gauge", "What is trained; the value is 1.");
   page.sample(1, {{"model", status.model}, {"system", status.system}});
   page.metric("run_active", "gauge", "1 while the run goes on, 0 when it has ended.");
-  page.sample(over ? 0 : 1);
+  page.sample(status.is_over() ? 0 : 1);
   page.metric("run_exit_code", "gauge", "Exit code of the run, once it has ended.");
   if (status.state == kEnded) page.sample(status.exit_code);
   page.metric("run_start_timestamp_seconds", "gauge", "When the run started.");

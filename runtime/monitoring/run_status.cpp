@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/monitoring/run_status.h"
 
-#include <chrono>
 
 namespace hetpipe {
 
@@ -23,10 +22,6 @@ WaitSeconds waited_by(const RunStatus& status, int virtual_worker) {
     if (rank.virtual_worker == virtual_worker) waited += rank.waited;
   }
   return waited;
-}
-
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace hetpipe

@@ -105,6 +105,7 @@ struct RunStatus {
   std::vector<RankStatus> ranks{};
 
   double epoch() const;  // a fraction
+  bool is_over() const { return state == kEnded || state == kFailed; }
 };
 constexpr auto fields_of(Type<RunStatus>) {
   return fields<&RunStatus::format, &RunStatus::state, &RunStatus::exit, &RunStatus::exit_code,
@@ -120,8 +121,5 @@ constexpr auto fields_of(Type<RunStatus>) {
 
 // What a virtual worker's ranks waited for, together.
 WaitSeconds waited_by(const RunStatus& status, int virtual_worker);
-
-// Seconds since 1970.
-double wall_seconds();
 
 }  // namespace hetpipe

@@ -8,6 +8,7 @@
 
 #include "base/index.h"
 #include "base/text.h"
+#include "base/wall_clock.h"
 #include "runtime/training/rank_facts.h"
 
 namespace hetpipe {

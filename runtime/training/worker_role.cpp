@@ -38,6 +38,15 @@ SampleSplit split_of(const Plan& plan, VirtualWorkerId vw) {
   return {plan.micro_batches, std::move(shares)};
 }
 
+// Whether some stage computes with another one's parameters.
+bool ties_stages(const Model& model, const PlanVirtualWorker& vw) {
+  return std::any_of(vw.stages.begin(), vw.stages.end(), [&](const PlanStage& stage) {
+    return !ParameterLayout::parameters(model, stage.first_layer, stage.end_layer)
+                .foreign()
+                .empty();
+  });
+}
+
 // The prediction steps of a stage, where the plan's weights are predicted.
 WeightPolicy policy_for(const Plan& plan, const PlanVirtualWorker& vw, StageId stage) {
   VersionDifference steps;
@@ -290,7 +299,9 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   if (setup.run_ahead > 1) service.set_alertness(Alertness::close);
   setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
   setup.flushed = traits(system.schedule).has_flush;
-  setup.tied_ahead = tied_ahead(most_minibatches_held(job.plan, vw));
+  if (ties_stages(common.model, vw)) {
+    setup.tied_ahead = tied_ahead(most_minibatches_held(job.plan, vw));
+  }
   setup.scaled =
       std::any_of(setting.devices.begin(), setting.devices.end(),
                   [](const RankDevice& device) { return device.precision == Precision::fp16; });

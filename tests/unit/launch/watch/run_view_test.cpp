@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "base/wall_clock.h"
 
 namespace hetpipe {
 namespace run_view_test {
