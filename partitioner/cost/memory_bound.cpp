@@ -26,15 +26,23 @@ int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
   return most;
 }
 
-// With more minibatches in flight than stages a stage may be ahead of the next one by several,
-// whose activations wait.
-int queued_activations(ScheduleRule schedule, std::span<const HeldCounts> counts, int device) {
-  const auto d = static_cast<std::size_t>(device);
-  if (schedule != ScheduleRule::continuous_1f1b || d + 1 >= counts.size()) return 0;
-  return std::max(0, counts[d].together - counts[d + 1].together - 1);
-}
-
 }  // namespace
+
+MessagesAhead messages_ahead(ScheduleRule schedule, std::span<const HeldCounts> counts,
+                             int device) {
+  MessagesAhead ahead;
+  const auto d = static_cast<std::size_t>(device);
+  const HeldCounts& here = counts[d];
+  if (schedule == ScheduleRule::continuous_1f1b && d + 1 < counts.size()) {
+    ahead.activations = std::max(0, here.together - counts[d + 1].together - 1);
+  }
+  if (d == 0 || here.micro_batches.front().size() > 1) return ahead;  // chunks
+  const HeldCounts& before = counts[d - 1];
+  ahead.gradients = traits(schedule).backward == BackwardForm::by_minibatch
+                        ? std::max(0, before.minibatches - here.minibatches)
+                        : std::max(0, before.together - here.together);
+  return ahead;
+}
 
 std::int64_t all_reduce_piece(std::int64_t bytes, int members) {
   constexpr std::int64_t kPiecesOfMember = 8;
@@ -49,7 +57,7 @@ MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> cou
       whole_minibatches_(traits(rule.schedule).whole_minibatches),
       update_by_wave_(traits(rule.weights).update_by_wave),
       freed_before_adding_(freed_before_adding(counts[static_cast<std::size_t>(device)])),
-      queued_(queued_activations(rule.schedule, counts, device)),
+      ahead_(hetpipe::messages_ahead(rule.schedule, counts, device)),
       backwards_(counts[static_cast<std::size_t>(device)].backwards),
       versions_(versions_of(rule, counts, counts[static_cast<std::size_t>(device)])),
       copies_(2 + rule.optimizer_slots + (rule.average ? 1 : 0) + versions_.stashed +
@@ -157,7 +165,7 @@ void MemoryBound::add_fullest_moment(std::span<const ChunkMemory, count> chunks,
       const StageFootprint& one = chunks[c].footprint;
       const std::int64_t held = c < chunks_ ? moments_[m * chunks_ + c] : 0;
       activations += held * (chunks[c].keep == Keep::inputs ? one.samples : one.stash);
-      messages += (held + 1) * one.received + (2 + queued_) * one.sent;
+      messages += (held + 1) * one.received + (2 + ahead_.activations) * one.sent;
     }
     if (activations + messages >= lines.activations + lines.messages) {
       lines.activations = activations;
@@ -171,7 +179,7 @@ void MemoryBound::add_fullest_moment(std::span<const ChunkMemory, count> chunks,
     if (chunk.keep == Keep::inputs) recomputed = std::max(recomputed, chunk.footprint.stash);
   }
   lines.activations += backwards_ * recomputed;
-  lines.messages += returned;
+  lines.messages += (1 + ahead_.gradients * rule_.micro_batches_of_backward) * returned;
 }
 
 // What a backward works with, but those gradients that wait for a W.
@@ -301,11 +309,9 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   // What count_held counts, without a schedule to count it from.
-  std::vector<HeldCounts> counts;  // of the first stage, of this one, of the next one
-  const int before = stage.value > 0 ? 1 : 0;
-  for (int i = 0; i <= before + 1; ++i) {
-    const int k = i < before ? 0 : stage.value + i - before;
-    if (k >= shape.stages) break;
+  std::vector<HeldCounts> counts;  // of the first stage, the one before this, this, the next one
+  for (int k = 0; k <= std::min(stage.value + 1, shape.stages - 1); ++k) {
+    if (k > 0 && k < stage.value - 1) continue;
     const int n = minibatches_held(shape.in_flight, shape.stages, StageId{k});
     HeldCounts& held = counts.emplace_back();
     held.micro_batches = {{n}};
@@ -321,7 +327,7 @@ MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   rule.halves_pushes = shape.halves_pushes;
   rule.round = shape.round;
   rule.micro_batches_of_backward = shape.micro_batches;
-  return {rule, counts, before};
+  return {rule, counts, std::min(stage.value, 2)};
 }
 
 }  // namespace hetpipe

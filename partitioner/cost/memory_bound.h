@@ -84,6 +84,16 @@ constexpr int tied_ahead(int most_minibatches_held) {
   return std::max(1, most_minibatches_held - 1);
 }
 
+// Messages that a stage has sent and that wait, because the stage that should take them is slow or
+// gets no core, beside one on its way: as many as the order of their actions lets it be ahead.
+struct MessagesAhead {
+  int activations = 0;  // with more minibatches in flight than stages, in continuous 1F1B
+  // By which the stage before holds more minibatches (where a B takes one micro-batch: more of
+  // these) than this one.
+  int gradients = 0;
+};
+MessagesAhead messages_ahead(ScheduleRule schedule, std::span<const HeldCounts> counts, int device);
+
 class MemoryBound {
  public:
   // Of device `device` of the pipeline whose devices hold `counts`.
@@ -95,6 +105,7 @@ class MemoryBound {
   // Halves of a copy of the parameters that come between two passes: what they take beyond a pass's
   // stash, workspace, message that came and message that goes is added.
   std::int64_t late_halves() const { return versions_.late_halves; }
+  const MessagesAhead& messages_ahead() const { return ahead_; }
 
  private:
   // Copies of the weights beside the ones that the optimizer changes.
@@ -144,8 +155,8 @@ class MemoryBound {
   BackwardForm backward_;
   bool whole_minibatches_;
   bool update_by_wave_;
-  int freed_before_adding_;   // micro-batches, fewer than the most, when gradients are added
-  int queued_;                // activations that wait to be sent behind the one on its way
+  int freed_before_adding_;  // micro-batches, fewer than the most, when gradients are added
+  MessagesAhead ahead_;
   std::vector<int> moments_;  // HeldCounts::micro_batches, [moment][chunk]
   std::size_t chunks_ = 1;
   int backwards_;

@@ -24,8 +24,9 @@ PipelineBound::PipelineBound(const PipelineShape& shape, StageId stage)
   late_halves_ = bound.late_halves();
   two_of_parameters_ = factor(bound, &StageFootprint::parameters, 2) - late_halves_;
   stash_ = micro_batches_ * factor(bound, &StageFootprint::stash);
-  received_ = micro_batches_ * factor(bound, &StageFootprint::received);
-  returned_ = factor(bound, &StageFootprint::received_once);
+  const int waiting = bound.messages_ahead().gradients;
+  received_ = micro_batches_ * (factor(bound, &StageFootprint::received) + waiting);
+  returned_ = factor(bound, &StageFootprint::received_once) - waiting;
   sent_ = micro_batches_ * factor(bound, &StageFootprint::sent);
   working_ = factor(bound, &StageFootprint::working);
   uses_ = factor(bound, &StageFootprint::uses);

@@ -41,7 +41,8 @@ struct Pass {
   std::vector<Buffer> stashes;         // per layer: of the group that ends there
   Buffer correct;                      // (N) int32, where the stage holds the loss
   std::vector<Packed> gradients_in;    // one per Stage::outgoing(): arrived from later stages
-  std::vector<Packed> gradients_out;   // one per Stage::incoming(): made by backward
+  std::vector<Packed> gradients_out;   // one per Stage::incoming(): made by backward, which makes
+                                       // memory for them if there is none
   // From backward to weight_gradient, where they are apart: of each group's output, by its last
   // layer, and where it lies (here, or in gradients_in).
   std::vector<Buffer> output_gradients;

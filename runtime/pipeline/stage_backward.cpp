@@ -65,12 +65,12 @@ void Stage::backward(Pass& pass, const StageWeights& weights, const StageGradien
                      BackwardPart part, Gradients mode) {
   const auto bytes = [&](int l) { return bytes_of_output(l, pass.samples); };
   const auto count = [&](int l) { return output_elements(l, pass.samples); };
-  pass.gradients_out.clear();
-  for (const Transfer& transfer : incoming_) {
-    pass.gradients_out.push_back(
-        {&transfer,
-         Buffer(device_, stream_, static_cast<std::size_t>(gradient_bytes(transfer, pass.samples)),
-                MemoryKind::messages)});
+  if (pass.gradients_out.empty()) {
+    for (const Transfer& transfer : incoming_) {
+      const auto size = static_cast<std::size_t>(gradient_bytes(transfer, pass.samples));
+      pass.gradients_out.push_back(
+          {&transfer, Buffer(device_, stream_, size, MemoryKind::messages)});
+    }
   }
   if (pass.samples == 0) {
     if (part == BackwardPart::whole) weight_gradient(pass, weights, gradients, mode);

@@ -61,11 +61,22 @@ std::byte* copy_samples(const Stage& stage, const std::vector<int>& layers, Samp
   return message;
 }
 
+// The gradients of a pass, as a B makes them in elements of type `own`, are the one message of
+// their transfer.
+bool is_the_message(const WorkerPlace& place, const std::vector<MessagePiece>& pieces,
+                    ElementType own) {
+  if (pieces.size() != 1) return false;
+  const MessagePiece& piece = pieces[0];
+  const int micro = piece.micros.first;
+  return piece.micros.end - micro == 1 && place.wire_type(piece) == own &&
+         place.common_samples(piece, micro) == place.own_samples(piece, micro, false);
+}
+
 }  // namespace
 
 StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks,
                              DeviceTransport& transport, RankService& service, Pace& pace,
-                             RankReport& report, WorkQueue& ahead)
+                             RankReport& report, WorkQueue& ahead, const MessagesAhead& kept)
     : place_(place),
       chunks_(std::move(chunks)),
       transport_(transport),
@@ -74,7 +85,10 @@ StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunk
       report_(report),
       ahead_(ahead),
       device_(chunks_.front()->device()),
-      stream_(chunks_.front()->stream()) {
+      stream_(chunks_.front()->stream()),
+      for_activations_(device_, stream_, MemoryKind::messages),
+      for_gradients_(device_, stream_, MemoryKind::messages) {
+  keep(kept);
   for (const Payload payload : {Payload::activations, Payload::gradients}) {
     std::map<std::pair<int, int>, Rank> peers;  // (position, replica)
     for (const Stage* stage : chunks_) {
@@ -102,11 +116,42 @@ const std::vector<Transfer>& StageMessages::along(Payload payload, const Stage& 
 }
 
 std::int64_t StageMessages::message_bytes(const MessagePiece& piece) const {
+  return message_bytes(piece, place_.samples_in(piece));
+}
+
+std::int64_t StageMessages::message_bytes(const MessagePiece& piece, std::int64_t samples) const {
   const Stage& any = *chunks_.front();
-  const std::int64_t samples = place_.samples_in(piece);
   return (piece.payload == Payload::activations ? any.transfer_elements(*piece.transfer, samples)
                                                 : any.gradient_elements(*piece.transfer, samples)) *
          static_cast<std::int64_t>(bytes_of(place_.wire_type(piece)));
+}
+
+// Gradients that are packed from what a B made are beside that when the B's workspace has gone;
+// others lie in their message from the start.
+void StageMessages::keep(const MessagesAhead& kept) {
+  WorkerPlace place = place_;
+  place.samples = [whole = place_.minibatch](Minibatch) { return whole; };
+  const auto pieces_of = [&](Payload payload, const Transfer& transfer) {
+    return place.pieces(payload, transfer, 0, place.micros(payload, 0), false);
+  };
+  const auto bytes_of_message = [&](const MessagePiece& piece) {
+    return static_cast<std::size_t>(message_bytes(piece, place.samples_in(piece)));
+  };
+  for (const Stage* stage : chunks_) {
+    for (const Transfer& transfer : stage->outgoing()) {
+      for (const MessagePiece& piece : pieces_of(Payload::activations, transfer)) {
+        for_activations_.keep(bytes_of_message(piece), kept.activations);
+      }
+    }
+    for (const Transfer& transfer : stage->incoming()) {
+      const auto pieces = pieces_of(Payload::gradients, transfer);
+      const int made =
+          kept.gradients > 0 && is_the_message(place, pieces, device_.element_type()) ? 1 : 0;
+      for (const MessagePiece& piece : pieces) {
+        for_gradients_.keep(bytes_of_message(piece), kept.gradients + made);
+      }
+    }
+  }
 }
 
 void StageMessages::stop_before(Minibatch end) {
@@ -255,18 +300,20 @@ Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<
   return {&transfer, std::move(packed)};
 }
 
-void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHeader& header) {
-  Operation operation = transport_.send(to, channel, header, {data.data(), data.bytes()});
+void StageMessages::send(Buffer data, std::size_t bytes, Rank to, Channel channel,
+                         const MessageHeader& header) {
+  Operation operation = transport_.send(to, channel, header, {data.data(), bytes});
   (channel == Channel::evaluate ? sending_tests_ : sending_)
-      .push_back({std::move(operation), std::move(data), channel});
+      .push_back({std::move(operation), std::move(data), channel, bytes});
 }
 
 void StageMessages::send(const MessagePiece& piece, Buffer data, const MessageHeader& header) {
   const bool forward = piece.payload == Payload::activations;
-  (forward ? report_.bytes_forward : report_.bytes_backward) +=
-      static_cast<std::int64_t>(data.bytes());
+  const std::int64_t bytes = message_bytes(piece);
+  (forward ? report_.bytes_forward : report_.bytes_backward) += bytes;
   ++(forward ? report_.messages_forward : report_.messages_backward);
-  send(std::move(data), place_.other_end(piece, false), channel_of(piece.payload), header);
+  send(std::move(data), static_cast<std::size_t>(bytes), place_.other_end(piece, false),
+       channel_of(piece.payload), header);
 }
 
 void StageMessages::send_activations(const Action& action, const std::vector<Pass*>& passes,
@@ -277,8 +324,7 @@ void StageMessages::send_activations(const Action& action, const std::vector<Pas
   for (const Transfer& transfer : stage.outgoing()) {
     for (const MessagePiece& piece :
          place_.pieces(Payload::activations, transfer, action.minibatch, micros, false)) {
-      Buffer data(device_, stream_, static_cast<std::size_t>(message_bytes(piece)),
-                  MemoryKind::messages);
+      Buffer data = for_activations_.take(static_cast<std::size_t>(message_bytes(piece)));
       std::byte* to = data.data();
       for (int m = micros.first; m < micros.end; ++m) {
         const SampleSpan mine = place_.own_samples(piece, m, false);
@@ -293,6 +339,21 @@ void StageMessages::send_activations(const Action& action, const std::vector<Pas
   }
 }
 
+void StageMessages::place_gradients(const Action& action, Pass& pass) {
+  const Stage& stage = *chunks_[at(action.chunk)];
+  const auto micros = place_.micros(Payload::gradients, action.micro);
+  release_sent();
+  pass.gradients_out.clear();
+  for (const Transfer& transfer : stage.incoming()) {
+    const auto to = place_.pieces(Payload::gradients, transfer, action.minibatch, micros, false);
+    const auto bytes = static_cast<std::size_t>(stage.gradient_bytes(transfer, pass.samples));
+    pass.gradients_out.push_back(
+        {&transfer, is_the_message(place_, to, device_.element_type())
+                        ? for_gradients_.take(bytes)
+                        : Buffer(device_, stream_, bytes, MemoryKind::messages)});
+  }
+}
+
 void StageMessages::send_gradients(const Action& action, const std::vector<Pass*>& passes,
                                    int scale_exponent) {
   const Stage& stage = *chunks_[at(action.chunk)];
@@ -301,14 +362,9 @@ void StageMessages::send_gradients(const Action& action, const std::vector<Pass*
     const Transfer& transfer = stage.incoming()[t];
     const auto to = place_.pieces(Payload::gradients, transfer, action.minibatch, micros, false);
     for (const MessagePiece& piece : to) {
-      const bool as_it_is = to.size() == 1 && passes.size() == 1 &&
-                            place_.wire_type(piece) == device_.element_type() &&
-                            place_.common_samples(piece, micros.first) ==
-                                place_.own_samples(piece, micros.first, false);
-      Buffer data = as_it_is
-                        ? std::move(passes[0]->gradients_out[t].data)
-                        : Buffer(device_, stream_, static_cast<std::size_t>(message_bytes(piece)),
-                                 MemoryKind::messages);
+      const bool as_it_is = is_the_message(place_, to, device_.element_type());
+      Buffer data = as_it_is ? std::move(passes[0]->gradients_out[t].data)
+                             : for_gradients_.take(static_cast<std::size_t>(message_bytes(piece)));
       std::byte* next = data.data();
       for (int m = micros.first; m < micros.end && !as_it_is; ++m) {
         next = copy_samples(stage, layers_of(transfer, Payload::gradients),
@@ -379,8 +435,9 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
                   MemoryKind::messages);
       stage.pack_activations(pass, transfer, span.first - mine.first, span.count(), wire,
                              data.data());
-      report_.bytes_evaluation += static_cast<std::int64_t>(data.bytes());
-      send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
+      const std::size_t bytes = data.bytes();
+      report_.bytes_evaluation += static_cast<std::int64_t>(bytes);
+      send(std::move(data), bytes, place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
            header_of(TestActivationsSent{.batch = number, .stage = StageId{transfer.to_stage}}));
     }
   }
@@ -388,7 +445,12 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
 
 void StageMessages::release_sent() {
   for (std::deque<Sending>* sending : {&sending_, &sending_tests_}) {
-    while (!sending->empty() && sending->front().operation.done()) sending->pop_front();
+    while (!sending->empty() && sending->front().operation.done()) {
+      Sending& sent = sending->front();
+      if (sent.channel == Channel::forward) for_activations_.give_back(std::move(sent.data));
+      if (sent.channel == Channel::backward) for_gradients_.give_back(std::move(sent.data));
+      sending->pop_front();
+    }
   }
 }
 
@@ -397,7 +459,7 @@ void StageMessages::note_queued(Payload payload) {
   std::int64_t queued = 0;
   for (const Sending& sending : sending_) {
     if (sending.channel == channel_of(payload)) {
-      queued += static_cast<std::int64_t>(sending.data.bytes());
+      queued += static_cast<std::int64_t>(sending.bytes);
     }
   }
   report_.bytes_queued = std::max(report_.bytes_queued, queued);

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/cost/memory_bound.h"
 #include "partitioner/schedule/schedule.h"
 #include "runtime/pipeline/pace.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
+#include "runtime/pipeline/spare_buffers.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/work_queue.h"
 #include "runtime/pipeline/worker_place.h"
@@ -28,9 +30,10 @@ namespace hetpipe {
 // bubble (it had not been sent).
 class StageMessages {
  public:
-  // `chunks`: the rank's stages. All outlive this.
+  // `chunks`: the rank's stages. All outlive this. Messages of `kept` have memory from the start.
   StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks, DeviceTransport& transport,
-                RankService& service, Pace& pace, RankReport& report, WorkQueue& ahead);
+                RankService& service, Pace& pace, RankReport& report, WorkQueue& ahead,
+                const MessagesAhead& kept);
 
   // Nothing will come of this minibatch and those after it.
   void stop_before(Minibatch end);
@@ -43,6 +46,8 @@ class StageMessages {
   };
   // The tensors of a V; waits for them.
   Arrived take(Payload payload, const Action& action);
+  // Before the B of a pass, which an S sends alone or with others: where its gradients are made.
+  void place_gradients(const Action& action, Pass& pass);
   // What an S sends of its passes, which are those of the action's micro-batches.
   void send_activations(const Action& action, const std::vector<Pass*>& passes, Label label);
   void send_gradients(const Action& action, const std::vector<Pass*>& passes, int scale_exponent);
@@ -75,10 +80,13 @@ class StageMessages {
     Operation operation;
     Buffer data;
     Channel channel = Channel::forward;
+    std::size_t bytes = 0;  // of the message
   };
 
   const std::vector<Transfer>& along(Payload payload, const Stage& stage, bool arriving) const;
   std::int64_t message_bytes(const MessagePiece& piece) const;
+  std::int64_t message_bytes(const MessagePiece& piece, std::int64_t samples) const;
+  void keep(const MessagesAhead& kept);
 
   bool look_further(Source& source);
   void post_next(Source& source);
@@ -94,7 +102,7 @@ class StageMessages {
   // `what`: "activation of minibatch".
   Waited wait(const Operation& operation, Rank peer, const char* what, std::int64_t number,
               int stage);
-  void send(Buffer data, Rank to, Channel channel, const MessageHeader& header);
+  void send(Buffer data, std::size_t bytes, Rank to, Channel channel, const MessageHeader& header);
 
   const WorkerPlace& place_;
   std::vector<Stage*> chunks_;
@@ -105,6 +113,8 @@ class StageMessages {
   WorkQueue& ahead_;
   Device& device_;
   Stream& stream_;
+  SpareBuffers for_activations_;
+  SpareBuffers for_gradients_;
   std::deque<Source> sources_;
   std::map<MessagePiece::Key, Posted> posted_;
   std::deque<Sending> sending_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "partitioner/cost/memory_bound.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/pipeline/compute_weights.h"
 #include "runtime/pipeline/evaluator.h"
@@ -45,11 +46,12 @@ struct WorkerSetup {
   LossScale::State loss_scale{};  // that it starts with
   bool flushed = false;           // the pipeline is flushed before each update
   int tied_ahead = 1;             // TiedWeights::Rule::ahead
-  bool split_backward = false;    // B makes the inputs' gradient, W the weights'
-  std::vector<bool> recompute;    // by chunk: keeps its inputs, R makes the rest again
-  int run_ahead = 1;              // of WorkQueue; 1 on an emulated device
-  int servers_in_reach = 0;       // for the report
-  std::vector<StagePace> paces;   // by chunk
+  MessagesAhead messages_ahead{};
+  bool split_backward = false;   // B makes the inputs' gradient, W the weights'
+  std::vector<bool> recompute;   // by chunk: keeps its inputs, R makes the rest again
+  int run_ahead = 1;             // of WorkQueue; 1 on an emulated device
+  int servers_in_reach = 0;      // for the report
+  std::vector<StagePace> paces;  // by chunk
   EventPlace evaluates = EventPlace::before_minibatch;
   ActionCursor::NextEvent evaluations;
   SampleSource samples;

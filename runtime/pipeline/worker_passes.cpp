@@ -104,6 +104,7 @@ void Worker::backward(const Action& action) {
     const PassClock::Start start = clock_.start();
     HeldPass& pass = flight.passes[at(action.chunk)][at(m)];
     const ComputeWeights::Of with = compute_.backward(p, action.chunk, m);
+    messages_.place_gradients(action, pass);
     if (setup_.scaled && chunk(action).has_loss()) {
       if (!flight.scale) flight.scale = loss_scale_.exponent(p);
       pass.loss_scale = scale_of(*flight.scale);

@@ -108,4 +108,11 @@ int most_minibatches_held(const Plan& plan, const PlanVirtualWorker& vw) {
   return most_held(plan, vw, composition(plan).schedule, table);
 }
 
+MessagesAhead messages_ahead(const Plan& plan, const PlanVirtualWorker& vw, StageId stage) {
+  HeldTable table;
+  const ScheduleRule rule = composition(plan).schedule;
+  const ScheduleRequest request = schedule_request(plan, vw, rule);
+  return messages_ahead(rule, table.of(rule, request), stage.value % request.stages);
+}
+
 }  // namespace hetpipe

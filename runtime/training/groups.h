@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "partitioner/cost/memory_bound.h"
 #include "runtime/sync/group_synchronizer.h"
 #include "runtime/sync/server_client.h"
 #include "runtime/training/roles.h"
@@ -20,5 +21,7 @@ GroupSynchronizer::Setup group_setup(const TrainValues& values, const Roles& rol
 RunAhead run_ahead(const Plan& plan);
 // Minibatches begun and not ended at the stage of the virtual worker that has most.
 int most_minibatches_held(const Plan& plan, const PlanVirtualWorker& vw);
+// Of the device of this stage.
+MessagesAhead messages_ahead(const Plan& plan, const PlanVirtualWorker& vw, StageId stage);
 
 }  // namespace hetpipe

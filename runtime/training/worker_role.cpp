@@ -302,6 +302,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   if (ties_stages(common.model, vw)) {
     setup.tied_ahead = tied_ahead(most_minibatches_held(job.plan, vw));
   }
+  setup.messages_ahead = messages_ahead(job.plan, vw, role.stages.front());
   setup.scaled =
       std::any_of(setting.devices.begin(), setting.devices.end(),
                   [](const RankDevice& device) { return device.precision == Precision::fp16; });

@@ -154,6 +154,7 @@ class BruteForce {
       };
       const int n = held(k);
       const int queued = k + 1 < stages ? std::max(0, n - held(k + 1) - 1) : 0;
+      const int waiting = k > 0 ? std::max(0, held(k - 1) - n) : 0;  // gradients on their way back
       const double copies = 1 + 1 + 1 + (n - 1) + (nm - n) + 2 + c_.request.clock_distance +
                             (nm - n >= 2 ? 1 : 0) -  // the snapshot beside all of these
                             (nm == 1 ? 1 : 0);       // the sum that is made behind the backward
@@ -194,7 +195,7 @@ class BruteForce {
       const double late =
           nm <= 2 && n == 1 ? parameters - working - stash - received / slices - sent : 0;
       const double need = tied + copies * parameters + std::max(0.0, late) + n * stash +
-                          (n + 1) * received + (2 + queued) * sent +
+                          (n + 1 + waiting) * received + (2 + queued) * sent +
                           (slices > 1 ? std::max(sent, backward) : backward);
       if (need > static_cast<double>(c_.cluster.kind_of(here).memory)) {
         ++too_large;
