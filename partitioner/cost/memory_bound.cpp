@@ -161,12 +161,17 @@ void MemoryBound::add_fullest_moment(std::span<const ChunkMemory, count> chunks,
   for (std::size_t m = 0; m < moments; ++m) {
     std::int64_t activations = 0;
     std::int64_t messages = 0;
+    std::int64_t received = 0;  // beside what is held, of one chunk at a time
+    std::int64_t sent = 0;
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       const StageFootprint& one = chunks[c].footprint;
       const std::int64_t held = c < chunks_ ? moments_[m * chunks_ + c] : 0;
       activations += held * (chunks[c].keep == Keep::inputs ? one.samples : one.stash);
-      messages += (held + 1) * one.received + (2 + ahead_.activations) * one.sent;
+      messages += held * one.received;
+      received = std::max(received, one.received);
+      sent = std::max(sent, one.sent);
     }
+    messages += received + (2 + ahead_.activations) * sent;
     if (activations + messages >= lines.activations + lines.messages) {
       lines.activations = activations;
       lines.messages = messages;

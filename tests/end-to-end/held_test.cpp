@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <ostream>
 #include <random>
+#include <tuple>
 
 #include "base/index.h"
 #include "base/text.h"
@@ -40,6 +41,8 @@ struct Playing {
   std::string push_precision = "fp32";
   int round = 1;  // more: sync = "outer"
   std::string optimizer = "sgd-momentum";
+  bool recompute = false;
+  int chunks = 1;                 // of each device
   std::vector<int> stage_ends{};  // but the last; empty: those of the model above
   int minibatch() const { return kMicroBatch * micro_batches; }
 };
@@ -105,6 +108,8 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
     training.workers[0].stage_ends = {14, 26, 38};
   }
   if (!run.stage_ends.empty()) training.workers[0].stage_ends = run.stage_ends;
+  training.workers[0].recompute = run.recompute;
+  training.chunks = run.chunks;
   training.samples = kMinibatches * run.minibatch();
   training.system = run.system;
   training.schedule = run.schedule;
@@ -196,6 +201,35 @@ TEST(HeldCuts, PeakMemoryIsTheLedgers) {
       }
       SCOPED_TRACE(testing::PrintToString(run) + " " + testing::PrintToString(run.stage_ends));
       expect_the_ledgers_peak(measure(run), 0.95, 300e3);
+    }
+  }
+}
+
+TEST(HeldRecomputed, PeakMemoryIsTheLedgers) {
+  for (const char* model : {"snn-mlp", "resnet-8"}) {
+    for (Playing run : {Playing{"hetpipe", "", "", 4, 1}, Playing{"dapple", "", "", 1, 8},
+                        Playing{"gpipe", "", "", 1, 8}}) {
+      run.model = model;
+      run.recompute = true;
+      SCOPED_TRACE(testing::PrintToString(run));
+      expect_the_ledgers_peak(measure(run));
+    }
+  }
+}
+
+// Of chunks that are alike; others do not hold most at one moment.
+TEST(HeldChunks, PeakMemoryIsTheLedgers) {
+  for (const auto& [model, ends, at_least] :
+       {std::tuple{"snn-mlp", std::vector{4, 7, 10, 12, 14, 17, 20}, 0.95},
+        std::tuple{"resnet-8", std::vector{4, 8, 12, 15, 19, 22, 26}, 0.75}}) {
+    for (const bool recompute : {false, true}) {
+      Playing run{"pipedream-flush", "interleaved-1f1b", "", 1, 8};
+      run.model = model;
+      run.chunks = 2;
+      run.recompute = recompute;
+      run.stage_ends = ends;
+      SCOPED_TRACE(testing::PrintToString(run));
+      expect_the_ledgers_peak(measure(run), at_least);
     }
   }
 }
