@@ -353,13 +353,9 @@ std::vector<Buffer> TiedWeights::exchange_for_evaluation(Label label, const floa
   for (const Way& way : ways_out_) {
     std::int64_t before = way.offset;
     for (int c = 0; c < way.chunk; ++c) before += chunks_[at(c)]->parameters().count();
-    auto data = std::make_shared<Buffer>(floats(way.count, MemoryKind::messages));
-    device_.copy(stream_, data->data(), reinterpret_cast<const std::byte*>(own + before),
-                 data->bytes());
-    report_.bytes_evaluation += static_cast<std::int64_t>(data->bytes());
-    sending_.push_back({send(way.peer, Channel::evaluate, header_of(header_for(way)),
-                             data->as<const float>(), way.count),
-                        data});
+    report_.bytes_evaluation += way.count * static_cast<std::int64_t>(sizeof(float));
+    for_evaluation_.push_back(
+        send(way.peer, Channel::evaluate, header_of(header_for(way)), own + before, way.count));
   }
   Weights weights = receive_weights(Channel::evaluate);
   for (std::size_t i = 0; i < ways_in_.size(); ++i) {
@@ -373,6 +369,11 @@ std::vector<Buffer> TiedWeights::exchange_for_evaluation(Label label, const floa
     foreign.push_back(buffer ? std::move(*buffer) : Buffer());
   }
   return foreign;
+}
+
+void TiedWeights::evaluated() {
+  for (const Operation& operation : for_evaluation_) wait_until_sent(operation);
+  for_evaluation_.clear();
 }
 
 Operation TiedWeights::send(Rank to, Channel channel, const MessageHeader& header,

@@ -76,8 +76,10 @@ class TiedWeights {
   // here, in that memory. Both flat, chunk after chunk. Waits for later stages.
   void add_up(Minibatch p, const Buffer& own, const std::shared_ptr<Buffer>& uses);
 
-  // Sends and waits for an evaluation's weights, likewise; the foreign ones, by chunk.
+  // Sends and waits for an evaluation's weights, likewise; the foreign ones, by chunk. `own` stays
+  // as it is until evaluated(), which waits for later stages to begin theirs.
   std::vector<Buffer> exchange_for_evaluation(Label label, const float* own);
+  void evaluated();
 
   // Nothing will come of this minibatch and those after it.
   void stop_before(Minibatch end);
@@ -173,8 +175,9 @@ class TiedWeights {
 
   std::vector<MessageMemory> copies_;  // of weights on their way
   std::optional<MessageMemory> uses_;
-  std::deque<Sending> sending_;    // from versions, or for evaluations
+  std::deque<Sending> sending_;    // from versions
   std::deque<Sending> passed_on_;  // gradients, from what came of a later stage
+  std::vector<Operation> for_evaluation_;
 };
 
 }  // namespace hetpipe

@@ -155,6 +155,7 @@ void Worker::evaluate(Minibatch p) {
     const std::vector<Buffer> foreign = foreign_for_evaluation(label, evaluated_->weights);
     sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(), foreign,
                               evaluated_->statistics.as<float>());
+    tied_.evaluated();
     if (setup_.ema > 0) evaluated_.reset();  // nobody trains with them
   } else {                                   // of what is here, behind the update of p
     const Label label = rules_.wave_of(p) + 1;
@@ -167,6 +168,7 @@ void Worker::evaluate(Minibatch p) {
     settle("averaged running statistics");
     const std::vector<Buffer> foreign = foreign_for_evaluation(label, weights);
     sum = evaluator_.evaluate(label, weights.as<float>(), foreign, statistics.as<float>());
+    tied_.evaluated();
   }
   sum.virtual_worker = setup_.place.virtual_worker.value;
   sum.replica = setup_.place.replica;
