@@ -28,22 +28,6 @@ int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
 
 }  // namespace
 
-MessagesAhead messages_ahead(ScheduleRule schedule, std::span<const HeldCounts> counts,
-                             int device) {
-  MessagesAhead ahead;
-  const auto d = static_cast<std::size_t>(device);
-  const HeldCounts& here = counts[d];
-  if (schedule == ScheduleRule::continuous_1f1b && d + 1 < counts.size()) {
-    ahead.activations = std::max(0, here.together - counts[d + 1].together - 1);
-  }
-  if (d == 0 || here.micro_batches.front().size() > 1) return ahead;  // chunks
-  const HeldCounts& before = counts[d - 1];
-  ahead.gradients = traits(schedule).backward == BackwardForm::by_minibatch
-                        ? std::max(0, before.minibatches - here.minibatches)
-                        : std::max(0, before.together - here.together);
-  return ahead;
-}
-
 std::int64_t all_reduce_piece(std::int64_t bytes, int members) {
   constexpr std::int64_t kPiecesOfMember = 8;
   const std::int64_t wanted = bytes / (kPiecesOfMember * members);
@@ -57,7 +41,7 @@ MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> cou
       whole_minibatches_(traits(rule.schedule).whole_minibatches),
       update_by_wave_(traits(rule.weights).update_by_wave),
       freed_before_adding_(freed_before_adding(counts[static_cast<std::size_t>(device)])),
-      ahead_(hetpipe::messages_ahead(rule.schedule, counts, device)),
+      ahead_(counts[static_cast<std::size_t>(device)].ahead),
       backwards_(counts[static_cast<std::size_t>(device)].backwards),
       versions_(versions_of(rule, counts, counts[static_cast<std::size_t>(device)])),
       copies_(2 + rule.optimizer_slots + (rule.average ? 1 : 0) + versions_.stashed +
@@ -314,14 +298,18 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   // What count_held counts, without a schedule to count it from.
-  std::vector<HeldCounts> counts;  // of the first stage, the one before this, this, the next one
-  for (int k = 0; k <= std::min(stage.value + 1, shape.stages - 1); ++k) {
-    if (k > 0 && k < stage.value - 1) continue;
-    const int n = minibatches_held(shape.in_flight, shape.stages, StageId{k});
+  const auto held_by = [&](int k) {
+    return minibatches_held(shape.in_flight, shape.stages, StageId{k});
+  };
+  std::vector<HeldCounts> counts;  // of the first stage and this one
+  for (int k = 0; k <= stage.value; k += std::max(1, stage.value)) {
+    const int n = held_by(k);
     HeldCounts& held = counts.emplace_back();
     held.micro_batches = {{n}};
     held.together = held.minibatches = n;
     held.backwards = 1;
+    if (k > 0) held.ahead.gradients = held_by(k - 1) - n;
+    if (k + 1 < shape.stages) held.ahead.activations = std::max(0, n - held_by(k + 1) - 1);
   }
   MemoryRule rule;
   rule.in_flight = shape.in_flight;
@@ -332,7 +320,7 @@ MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   rule.halves_pushes = shape.halves_pushes;
   rule.round = shape.round;
   rule.micro_batches_of_backward = shape.micro_batches;
-  return {rule, counts, std::min(stage.value, 2)};
+  return {rule, counts, std::min(stage.value, 1)};
 }
 
 }  // namespace hetpipe

@@ -84,16 +84,6 @@ constexpr int tied_ahead(int most_minibatches_held) {
   return std::max(1, most_minibatches_held - 1);
 }
 
-// Messages that a stage has sent and that wait, because the stage that should take them is slow or
-// gets no core, beside one on its way: as many as the order of their actions lets it be ahead.
-struct MessagesAhead {
-  int activations = 0;  // with more minibatches in flight than stages, in continuous 1F1B
-  // By which the stage before holds more minibatches (where a B takes one micro-batch: more of
-  // these) than this one.
-  int gradients = 0;
-};
-MessagesAhead messages_ahead(ScheduleRule schedule, std::span<const HeldCounts> counts, int device);
-
 class MemoryBound {
  public:
   // Of device `device` of the pipeline whose devices hold `counts`.

@@ -157,7 +157,10 @@ int HeldCounts::passes_at_once() const {
 
 std::vector<HeldCounts> count_held(const Schedule& schedule) {
   std::vector<HeldCounts> counts;
-  for (const StageActions& actions : schedule) counts.push_back(HeldCount(actions).run());
+  for (const StageActions& actions : schedule) {
+    HeldCounts& held = counts.emplace_back(HeldCount(actions).run());
+    held.ahead = count_messages_ahead(schedule, static_cast<int>(counts.size()) - 1, held.together);
+  }
   return counts;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "partitioner/schedule/generate.h"
+#include "partitioner/schedule/messages_ahead.h"
 
 // What a stage holds under a schedule, and how old its weights are: counted from the
 // actions themselves, never from a closed form.
@@ -42,6 +43,7 @@ struct HeldCounts {
   };
   std::vector<Passes> passes;
   int passes_at_once() const;  // the largest sum of an entry
+  MessagesAhead ahead;
   bool operator==(const HeldCounts&) const = default;
 };
 std::vector<HeldCounts> count_held(const Schedule& schedule);

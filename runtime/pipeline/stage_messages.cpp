@@ -86,6 +86,7 @@ StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunk
       ahead_(ahead),
       device_(chunks_.front()->device()),
       stream_(chunks_.front()->stream()),
+      activations_ahead_(kept.activations),
       for_activations_(device_, stream_, MemoryKind::messages),
       for_gradients_(device_, stream_, MemoryKind::messages) {
   keep(kept);
@@ -304,7 +305,7 @@ void StageMessages::send(Buffer data, std::size_t bytes, Rank to, Channel channe
                          const MessageHeader& header) {
   Operation operation = transport_.send(to, channel, header, {data.data(), bytes});
   (channel == Channel::evaluate ? sending_tests_ : sending_)
-      .push_back({std::move(operation), std::move(data), channel, bytes});
+      .push_back({std::move(operation), std::move(data), channel, bytes, to});
 }
 
 void StageMessages::send(const MessagePiece& piece, Buffer data, const MessageHeader& header) {
@@ -316,6 +317,36 @@ void StageMessages::send(const MessagePiece& piece, Buffer data, const MessageHe
        channel_of(piece.payload), header);
 }
 
+// Until no more are leaving for the peer than are counted beside this one: two, or one and a
+// gradient whose receive is posted. Along a skip as many for each stage that it passes. The peer
+// takes them whatever becomes of this stage, which has sent all that those need; between chunks,
+// where activations go round, nobody waits.
+void StageMessages::wait_for_room(const MessagePiece& piece) {
+  if (chunks_.size() > 1) return;
+  const bool posted = std::any_of(posted_.begin(), posted_.end(), [](const auto& one) {
+    return std::get<Payload>(one.first) == Payload::gradients;
+  });
+  const int stages = piece.transfer->to_stage - piece.transfer->from_stage;
+  const int most = stages * (activations_ahead_ + (posted ? 1 : 2));
+  const Rank to = place_.other_end(piece, false);
+  const auto leaves = [to](const Sending& sending) {
+    return sending.channel == Channel::forward && sending.to == to && !sending.operation.done();
+  };
+  while (std::count_if(sending_.begin(), sending_.end(), leaves) >= most) {
+    const std::int64_t start = now_ns();
+    service_.wait(std::find_if(sending_.begin(), sending_.end(), leaves)->operation, [&] {
+      return Awaited(
+          format("rank %d (virtual worker %d, stage %d) to take an activation from before "
+                 "minibatch %lld",
+                 to.value, place_.virtual_worker.value, piece.receiving_stage(),
+                 static_cast<long long>(piece.minibatch)),
+          to);
+    });
+    ahead_.waited(start, now_ns(), &RankReport::bubble_seconds);
+  }
+  release_sent();
+}
+
 void StageMessages::send_activations(const Action& action, const std::vector<Pass*>& passes,
                                      Label label) {
   Stage& stage = *chunks_[at(action.chunk)];
@@ -324,6 +355,7 @@ void StageMessages::send_activations(const Action& action, const std::vector<Pas
   for (const Transfer& transfer : stage.outgoing()) {
     for (const MessagePiece& piece :
          place_.pieces(Payload::activations, transfer, action.minibatch, micros, false)) {
+      wait_for_room(piece);
       Buffer data = for_activations_.take(static_cast<std::size_t>(message_bytes(piece)));
       std::byte* to = data.data();
       for (int m = micros.first; m < micros.end; ++m) {

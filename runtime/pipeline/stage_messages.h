@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/cost/memory_bound.h"
+#include "partitioner/schedule/messages_ahead.h"
 #include "partitioner/schedule/schedule.h"
 #include "runtime/pipeline/pace.h"
 #include "runtime/pipeline/rank_service.h"
@@ -30,7 +30,8 @@ namespace hetpipe {
 // bubble (it had not been sent).
 class StageMessages {
  public:
-  // `chunks`: the rank's stages. All outlive this. Messages of `kept` have memory from the start.
+  // `chunks`: the rank's stages. All outlive this. Messages of `kept` have memory from the start;
+  // an activation that would be one more waits until an earlier one has left.
   StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks, DeviceTransport& transport,
                 RankService& service, Pace& pace, RankReport& report, WorkQueue& ahead,
                 const MessagesAhead& kept);
@@ -81,12 +82,14 @@ class StageMessages {
     Buffer data;
     Channel channel = Channel::forward;
     std::size_t bytes = 0;  // of the message
+    Rank to;
   };
 
   const std::vector<Transfer>& along(Payload payload, const Stage& stage, bool arriving) const;
   std::int64_t message_bytes(const MessagePiece& piece) const;
   std::int64_t message_bytes(const MessagePiece& piece, std::int64_t samples) const;
   void keep(const MessagesAhead& kept);
+  void wait_for_room(const MessagePiece& piece);
 
   bool look_further(Source& source);
   void post_next(Source& source);
@@ -113,6 +116,7 @@ class StageMessages {
   WorkQueue& ahead_;
   Device& device_;
   Stream& stream_;
+  const int activations_ahead_;
   SpareBuffers for_activations_;
   SpareBuffers for_gradients_;
   std::deque<Source> sources_;

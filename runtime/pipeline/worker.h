@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "partitioner/cost/memory_bound.h"
+#include "partitioner/schedule/messages_ahead.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/pipeline/compute_weights.h"
 #include "runtime/pipeline/evaluator.h"

@@ -112,7 +112,7 @@ MessagesAhead messages_ahead(const Plan& plan, const PlanVirtualWorker& vw, Stag
   HeldTable table;
   const ScheduleRule rule = composition(plan).schedule;
   const ScheduleRequest request = schedule_request(plan, vw, rule);
-  return messages_ahead(rule, table.of(rule, request), stage.value % request.stages);
+  return table.of(rule, request)[at(stage.value % request.stages)].ahead;
 }
 
 }  // namespace hetpipe

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "partitioner/cost/memory_bound.h"
+#include "partitioner/schedule/messages_ahead.h"
 #include "runtime/sync/group_synchronizer.h"
 #include "runtime/sync/server_client.h"
 #include "runtime/training/roles.h"
