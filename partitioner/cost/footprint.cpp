@@ -82,13 +82,14 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   }
   std::vector<std::int64_t> parameters;
   for (const ProfileLayer& layer : profile.layers) parameters.push_back(layer.parameter_bytes);
-  add_late_parts(footprint, parameters, costs.output_bytes, costs.stash_bytes,
+  add_late_parts(footprint, gradients, parameters, costs.output_bytes, costs.stash_bytes,
                  end_of(stage.value - 1), end_of(stage.value),
                  [&](int l) { return sent.contains(l); });
   return footprint;
 }
 
-void add_late_parts(StageFootprint& footprint, std::span<const std::int64_t> parameter_bytes,
+void add_late_parts(StageFootprint& footprint, const GradientBytes& gradients,
+                    std::span<const std::int64_t> parameter_bytes,
                     std::span<const std::int64_t> output_bytes,
                     std::span<const std::int64_t> stash_bytes, int first, int end,
                     const std::function<bool(int layer)>& sent) {
@@ -98,6 +99,12 @@ void add_late_parts(StageFootprint& footprint, std::span<const std::int64_t> par
     const std::int64_t parameters = parameter_bytes[at];
     footprint.late_adding = std::max(footprint.late_adding, parameters - freed);
     const bool waits = parameters > 0 && !sent(l);
+    if (gradients.measured()) {
+      const auto [known, unknown] = gradients.of(l, first, end);
+      footprint.late_working =
+          std::max(footprint.late_working,
+                   std::max(known, unknown) + footprint.waiting - footprint.freed_early);
+    }
     if (waits) footprint.waiting += output_bytes[at];
     if (parameters == 0) {
       footprint.freed_early += std::max<std::int64_t>(0, stash_bytes[at] - output_bytes[at]);

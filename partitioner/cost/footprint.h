@@ -12,6 +12,8 @@
 // What a stage's layers bring in bytes, before anything is said of how they run.
 namespace hetpipe {
 
+class GradientBytes;  // gradient_bytes.h
+
 // What the ledger (memory.h) counts, in bytes; everything but the parameters per micro-batch or,
 // where one action computes a whole minibatch, per minibatch. Of each GPU where a device is a group
 // of GPUs: profiles give parameters and stashes per GPU, outputs whole.
@@ -45,6 +47,9 @@ struct StageFootprint {
   // Of one layer of which more is known, beyond what the backwards of later ones have freed of the
   // stash, the most.
   std::int64_t gradients = 0;
+  // Where W is apart, of one layer, the most: what its B works on and the gradients that wait by
+  // then, beyond what the layers behind it have freed early. 0: not known.
+  std::int64_t late_working = 0;
   bool operator==(const StageFootprint&) const = default;
 };
 
@@ -55,7 +60,8 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
 
 // Fills what a stage of the layers [first, end) brings where W is apart from B. `sent`: whether
 // later stages read a layer's output.
-void add_late_parts(StageFootprint& footprint, std::span<const std::int64_t> parameter_bytes,
+void add_late_parts(StageFootprint& footprint, const GradientBytes& gradients,
+                    std::span<const std::int64_t> parameter_bytes,
                     std::span<const std::int64_t> output_bytes,
                     std::span<const std::int64_t> stash_bytes, int first, int end,
                     const std::function<bool(int layer)>& sent);

@@ -133,10 +133,11 @@ StageFootprint Footprints::of(std::span<const int> stage_end, StageId stage) con
 }
 
 void Footprints::add_late(StageFootprint& footprint, int first, int end) const {
-  add_late_parts(footprint, cuts_->of_layer, output_bytes_, stash_bytes_, first, end, [&](int l) {
-    const auto& readers = cuts_->readers[static_cast<std::size_t>(l)];
-    return !readers.empty() && readers.back() >= end;
-  });
+  add_late_parts(footprint, gradients_.of_layers(), cuts_->of_layer, output_bytes_, stash_bytes_,
+                 first, end, [&](int l) {
+                   const auto& readers = cuts_->readers[static_cast<std::size_t>(l)];
+                   return !readers.empty() && readers.back() >= end;
+                 });
 }
 
 FootprintTable::FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches,

@@ -73,6 +73,8 @@ class GradientPeaks {
   GradientPeaks(const Profile& profile, const LayerCosts& costs, std::vector<std::int64_t> kept,
                 std::vector<std::int64_t> parameters);
 
+  const GradientBytes& of_layers() const { return gradients_; }
+
   struct Most {
     std::int64_t unknown = 0;  // GradientBytes::OfLayer::unknown where no more is known
     std::int64_t known = 0;    // with the stashes of all layers up to its own; 0: none

@@ -179,11 +179,13 @@ std::int64_t MemoryBound::workspace_bytes(std::span<const ChunkMemory, count> ch
   std::int64_t working = 0;
   std::int64_t adding = 0;  // the first gradient is not added to another
   std::int64_t late_adding = 0;
+  std::int64_t late_working = 0;
   std::int64_t waiting = 0;  // of one micro-batch
   for (const ChunkMemory& chunk : chunks) {
     working = std::max({working, chunk.footprint.working, chunk.footprint.gradients});
     adding = std::max(adding, chunk.footprint.adding);
     late_adding = std::max(late_adding, chunk.footprint.late_adding);
+    late_working = std::max(late_working, chunk.footprint.late_working);
     waiting = std::max(waiting, chunk.footprint.waiting);
   }
   if (!rule_.adds_gradients) adding = late_adding = 0;
@@ -195,7 +197,9 @@ std::int64_t MemoryBound::workspace_bytes(std::span<const ChunkMemory, count> ch
     adding -= freed;
     late_adding = std::max<std::int64_t>(0, late_adding - freed);
   }
-  if (backward_ == BackwardForm::split) return std::max(late_adding, working - waiting);
+  if (backward_ == BackwardForm::split) {
+    return std::max(late_adding, (late_working > 0 ? late_working : working) - waiting);
+  }
   return std::max(working, adding - spare);
 }
 

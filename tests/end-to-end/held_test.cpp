@@ -187,11 +187,12 @@ TEST(HeldCuts, PeakMemoryIsTheLedgers) {
   std::mt19937 random(5);
   for (const auto& [model, layers] :
        {std::pair{"lenet", 12}, std::pair{"lenet-bn", 14}, std::pair{"resnet-8", 31}}) {
-    for (Playing run : {Playing{"hetpipe", "", "", 1, 1}, Playing{"hetpipe", "", "", 2, 1},
-                        Playing{"hetpipe", "", "", 4, 1}, Playing{"hetpipe", "", "", 2, 2},
-                        Playing{"pipedream", "", "", 4, 1}, Playing{"xpipe", "", "", 4, 2},
-                        Playing{"gpipe", "", "", 1, 4}, Playing{"dapple", "", "", 1, 8},
-                        Playing{"pipedream-2bw", "", "", 1, 4}}) {
+    for (Playing run :
+         {Playing{"hetpipe", "", "", 1, 1}, Playing{"hetpipe", "", "", 2, 1},
+          Playing{"hetpipe", "", "", 4, 1}, Playing{"hetpipe", "", "", 2, 2},
+          Playing{"pipedream", "", "", 4, 1}, Playing{"xpipe", "", "", 4, 2},
+          Playing{"gpipe", "", "", 1, 4}, Playing{"dapple", "", "", 1, 8},
+          Playing{"pipedream-2bw", "", "", 1, 4}, Playing{"zero-bubble", "", "", 1, 8}}) {
       run.model = model;
       std::vector<int> gaps(static_cast<std::size_t>(layers - 2 * kStages));
       for (int& gap : gaps) gap = static_cast<int>(random() % kStages);
