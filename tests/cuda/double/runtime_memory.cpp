@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "tests/cuda/double/double.h"
+#include "tests/cuda/ptx/attach.h"
 
 struct CUmemPoolHandle_st {
   int gpu = 0;
@@ -89,6 +90,15 @@ std::optional<Place> place_of(const void* memory) {
   if (offset >= at->second.bytes) return std::nullopt;
   return Place{at->second, at->second.bytes - offset};
 }
+
+// Own kernels may run from their PTX; they reach locked memory of the host as well.
+const bool kernels_are_ptx = ptx::attach([](std::uint64_t address) -> std::optional<ptx::Region> {
+  const std::lock_guard lock(mutex);
+  auto at = blocks.upper_bound(reinterpret_cast<const std::byte*>(address));
+  if (at == blocks.begin()) return std::nullopt;
+  --at;
+  return ptx::Region{reinterpret_cast<std::uint64_t>(at->first), at->second.bytes};
+});
 
 // Whether CUDA knows the memory; refuses what leaves its block.
 bool is_known(const void* memory, std::size_t bytes) {

@@ -25,6 +25,7 @@ constexpr unsigned kWarp = 32;
 
 SimtOrder order = SimtOrder::ascending;
 LaunchQueue launch_queue = nullptr;
+KernelRunner kernel_runner = nullptr;
 
 enum class State { unstarted, ready, at_barrier, at_warp, left };
 
@@ -278,13 +279,15 @@ std::uint64_t warp_exchange(Warp operation, unsigned mask, std::uint64_t value, 
 
 unsigned lane() { return Block::running()->current() % kWarp; }
 
-void run(dim3 blocks, dim3 threads, const std::function<void()>& body,
+void run(const KernelCall& call, const std::function<void()>& body,
          const std::source_location& where) {
+  const dim3 blocks = call.blocks, threads = call.threads;
   static std::mutex one_launch;
   const std::lock_guard lock(one_launch);
   try {
     check_limits(blocks, threads);
-  } catch (const SimtFailure& failure) {
+    if (kernel_runner != nullptr) return kernel_runner(call);
+  } catch (const std::exception& failure) {
     throw SimtFailure(format("launch at %s: %s", place(where).c_str(), failure.what()));
   }
   gridDim = blocks;
@@ -315,6 +318,8 @@ void enqueue(cudaStream_t stream, std::function<void()> launch) {
 
 void set_launch_queue(LaunchQueue queue) { simt::launch_queue = queue; }
 void set_simt_order(SimtOrder order) { simt::order = order; }
+SimtOrder simt_order() { return simt::order; }
+void set_kernel_runner(KernelRunner runner) { simt::kernel_runner = runner; }
 
 void check_aligned(const void* place, std::size_t bytes) {
   simt::Block::running()->check_aligned(place, bytes);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <source_location>
+#include <span>
 #include <stdexcept>
 #include <type_traits>
 
@@ -45,12 +48,28 @@ void set_launch_queue(LaunchQueue queue);
 enum class SimtOrder { ascending, descending };
 // Of the blocks of a grid and the threads of a block; ascending unless set.
 void set_simt_order(SimtOrder order);
+SimtOrder simt_order();
 
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1)  // NOLINT: as CUDA's
       : x(x_), y(y_), z(z_) {}
 };
+
+// A launch as something else than the emulator takes it: by the kernel's address.
+struct Argument {
+  const void* place;
+  std::size_t bytes;
+};
+struct KernelCall {
+  const void* kernel;
+  std::span<const Argument> arguments;
+  dim3 blocks, threads;
+};
+using KernelRunner = void (*)(const KernelCall& call);
+// What runs kernels instead of the emulator (tests/cuda/ptx); null: the emulator. What it throws is
+// a SimtFailure to whoever launched.
+void set_kernel_runner(KernelRunner runner);
 
 // Of the fiber that runs.
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -67,7 +86,7 @@ unsigned lane();
 // Counts the blocks that have run.
 extern std::uint64_t block_serial;
 
-void run(dim3 blocks, dim3 threads, const std::function<void()>& body,
+void run(const KernelCall& call, const std::function<void()>& body,
          const std::source_location& where);
 void enqueue(cudaStream_t stream, std::function<void()> launch);
 
@@ -183,8 +202,11 @@ template <class... Parameters>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, On on,
             std::type_identity_t<Parameters>... arguments) {
   simt::enqueue(on.stream, [=, where = on.where] {
+    const std::array<Argument, sizeof...(Parameters)> values{
+        Argument{&arguments, sizeof arguments}...};
     simt::run(
-        blocks, threads, [&] { kernel(arguments...); }, where);
+        {reinterpret_cast<const void*>(kernel), values, blocks, threads},
+        [&] { kernel(arguments...); }, where);
   });
 }
 

@@ -131,11 +131,12 @@ TYPED_TEST(DropoutKernels, ElementsShareDraws) {
 // A rate that is one of the draws: that element is kept.
 TYPED_TEST(DropoutKernels, ADrawOfTheRateItselfIsKept) {
   const std::uint64_t key = 17;
+  Array<std::uint64_t> keys(std::vector<std::uint64_t>{key});
   const std::vector<TypeParam> x = draws<TypeParam>(3, 16);
   for (std::uint64_t e = 0; e < 16; ++e) {
     Array<std::uint8_t> kept(16);
     Array<TypeParam> y(16);
-    dropout_forward<TypeParam>(&key, 1, 16, 0, random_uniform(key, e), x.data(), nullptr,
+    dropout_forward<TypeParam>(keys.data(), 1, 16, 0, random_uniform(key, e), x.data(), nullptr,
                                kept.data(), y.data(), nullptr);
     EXPECT_EQ(kept[static_cast<std::int64_t>(e)], 1);
   }

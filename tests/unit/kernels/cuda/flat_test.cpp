@@ -45,10 +45,12 @@ TEST_F(Flat, SquaresAreAddedInTheGivenOrder) {
         Array<float> x(normal_values(2, count), offset);
         Array<double> scratch(
             std::vector<double>(static_cast<std::size_t>(squares_scratch(count)), std::nan("")));
-        double sum = -1, wanted = -1;
-        sum_of_squares(&sum, x.data(), count, scratch.data(), nullptr);
+        Array<double> sum(1);
+        double wanted = -1;
+        sum_of_squares(sum.data(), x.data(), count, scratch.data(), nullptr);
         reference_->sum_of_squares(*stream_, &wanted, x.data(), count);
-        ASSERT_EQ(std::bit_cast<std::uint64_t>(sum), std::bit_cast<std::uint64_t>(wanted)) << count;
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(sum[0]), std::bit_cast<std::uint64_t>(wanted))
+            << count;
       }
     }
   });
@@ -63,9 +65,9 @@ TEST_F(Flat, SquaresOfManyElements) {
   double wanted = -1;
   reference_->sum_of_squares(*stream_, &wanted, x.data(), count);
   in_both_orders([&] {
-    double sum = -1;
-    sum_of_squares(&sum, x.data(), count, scratch.data(), nullptr);
-    EXPECT_EQ(sum, wanted);
+    Array<double> sum(1);
+    sum_of_squares(sum.data(), x.data(), count, scratch.data(), nullptr);
+    EXPECT_EQ(sum[0], wanted);
   });
 }
 
@@ -75,11 +77,11 @@ TEST_F(Flat, LimitsANorm) {
       Array<float> y(normal_values(3, 1003), 1);
       std::vector<float> wanted = y.values();
       const std::vector<double> squares = {800.0, 3.25, 1e-9};
-      float factor = -1;
+      Array<float> factor(1);
       reference_->limit_norm(*stream_, wanted.data(), squares.data(), 3, max_norm, 1003);
-      limit_norm(y.data(), squares.data(), 3, max_norm, 1003, &factor, nullptr);
+      limit_norm(y.data(), squares.data(), 3, max_norm, 1003, factor.data(), nullptr);
       EXPECT_TRUE(same(y.values(), wanted));
-      EXPECT_EQ(factor, clip_factor(squares.data(), 3, max_norm));
+      EXPECT_EQ(factor[0], clip_factor(squares.data(), 3, max_norm));
     }
   });
 }

@@ -102,8 +102,8 @@ TEST_F(OptimizerKernels, ScaleByTrust) {
   sweep([&](std::int64_t count, std::int64_t offset) {
     for (const auto& squares : {std::vector<double>{7, 3}, {0, 3}, {7, 0}}) {
       Array<float> update(normal_values(7, count), offset), wanted(normal_values(7, count));
-      float factor = 0;
-      scale_by_trust(update.data(), squares.data(), 0.03f, count, &factor, nullptr);
+      Array<float> factor(1);
+      scale_by_trust(update.data(), squares.data(), 0.03f, count, factor.data(), nullptr);
       reference_->scale_by_trust(*stream_, wanted.data(), squares.data(), 0.03f, count);
       ASSERT_TRUE(same(update.values(), wanted.values()));
     }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "base/error.h"
+#include "tests/cuda/ptx/kernels.h"
+
+// ptx_coverage FOLDER SEEN...: which entries of the PTX files of FOLDER ran, as the files SEEN note
+// it (HETPIPE_PTX_SEEN). Exit code 1 where one never did, and its name.
+namespace hetpipe::cuda::ptx {
+namespace {
+
+using Shapes = std::map<std::string, std::set<std::string>>;  // by FILE ENTRY
+
+void read_seen(const std::string& path, Shapes& shapes) {
+  std::ifstream file(path);
+  if (!file) throw UserError(path, "no such file (what ran is read from it). Run the tests first.");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string module, entry, shape;
+    words >> module >> entry >> shape;
+    const auto at = shapes.find(module + " " + entry);
+    if (at == shapes.end()) {
+      throw UserError(path, "'" + module + " " + entry +
+                                "' is no entry (it ran from other PTX). Run the tests again.");
+    }
+    at->second.insert(shape);
+  }
+}
+
+int report(int count, char** arguments) {
+  Shapes shapes;
+  for (const auto& module : read_modules(arguments[1])) {
+    for (const Entry& entry : module->entries) shapes[module->name + " " + std::string(entry.name)];
+  }
+  for (int i = 2; i < count; ++i) read_seen(arguments[i], shapes);
+  std::size_t ran = 0, at_one_shape = 0;
+  for (const auto& [entry, seen] : shapes) {
+    if (seen.empty()) std::printf("never ran: %s\n", entry.c_str());
+    if (seen.size() == 1)
+      std::printf("one shape alone, %s: %s\n", seen.begin()->c_str(), entry.c_str());
+    ran += seen.empty() ? 0 : 1;
+    at_one_shape += seen.size() == 1 ? 1 : 0;
+  }
+  std::printf("%zu of %zu entries ran, %zu of them at one shape of grid and blocks alone\n", ran,
+              shapes.size(), at_one_shape);
+  return ran == shapes.size() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace hetpipe::cuda::ptx
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: ptx_coverage FOLDER SEEN...\n");
+    return 2;
+  }
+  try {
+    return hetpipe::cuda::ptx::report(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 2;
+  }
+}
