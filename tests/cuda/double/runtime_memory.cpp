@@ -35,6 +35,8 @@ struct Block {
 std::mutex mutex;
 std::map<const std::byte*, Block> blocks;  // of the GPUs, and locked ones of the host
 std::array<std::size_t, kGpus> used{};
+// Bytes of what is there: also of blocks that were given back, until their stream has come to that.
+std::map<const std::byte*, std::size_t> standing;
 
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 // As where another thread captures a stream in the mode that is usual.
@@ -57,11 +59,16 @@ void* take(std::size_t bytes, int gpu, cudaMemPool_t pool) {
   void* const memory = ::operator new(bytes, kAlignment);
   std::memset(memory, 0xff, bytes);
   blocks[static_cast<std::byte*>(memory)] = {bytes, gpu, pool};
+  standing[static_cast<std::byte*>(memory)] = bytes;
   return memory;
 }
 
 void destroy(void* memory, std::size_t bytes) {
   std::memset(memory, 0xff, bytes);
+  {
+    const std::lock_guard lock(mutex);
+    standing.erase(static_cast<std::byte*>(memory));
+  }
   ::operator delete(memory, kAlignment);
 }
 
@@ -94,10 +101,10 @@ std::optional<Place> place_of(const void* memory) {
 // Own kernels may run from their PTX; they reach locked memory of the host as well.
 const bool kernels_are_ptx = ptx::attach([](std::uint64_t address) -> std::optional<ptx::Region> {
   const std::lock_guard lock(mutex);
-  auto at = blocks.upper_bound(reinterpret_cast<const std::byte*>(address));
-  if (at == blocks.begin()) return std::nullopt;
+  auto at = standing.upper_bound(reinterpret_cast<const std::byte*>(address));
+  if (at == standing.begin()) return std::nullopt;
   --at;
-  return ptx::Region{reinterpret_cast<std::uint64_t>(at->first), at->second.bytes};
+  return ptx::Region{reinterpret_cast<std::uint64_t>(at->first), at->second};
 });
 
 // Whether CUDA knows the memory; refuses what leaves its block.

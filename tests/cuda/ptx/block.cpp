@@ -199,6 +199,7 @@ void Block::run_group(Warp& warp, std::size_t number) {
   while (at < others) {
     const Instruction& instruction = program_.instructions[at];
     now_ = &instruction;
+    ++executed_;
     const Lanes on = guarded(instruction, lanes);
     switch (instruction.flow) {
       case Flow::none:

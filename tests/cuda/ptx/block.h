@@ -35,6 +35,8 @@ class Block {
         GlobalMemory& global, Races& races, Order order);
 
   void run(Extent index);
+  // Instructions of warps so far: says how much there was to do.
+  std::uint64_t executed() const { return executed_; }
 
   // For instructions: of the warp that runs.
   std::uint32_t* registers() { return registers_; }
@@ -90,6 +92,7 @@ class Block {
   unsigned warp_ = 0;
   std::uint32_t* registers_ = nullptr;
   const Instruction* now_ = nullptr;
+  std::uint64_t executed_ = 0;
 };
 
 }  // namespace hetpipe::cuda::ptx

@@ -115,10 +115,12 @@ std::byte* Block::reach_global(unsigned lane, std::uint64_t address, unsigned by
     first_after = shadow[b];
     if (race == Race::none) continue;
     const std::uint64_t stamp = race == Race::with_write ? first_before.write : first_before.read;
-    fail(lane, format("a race: %s global 0x%llx, which thread %u of %s block %s, unordered",
-                      access == Access::store ? "writes" : "reads", printable(address),
-                      Races::thread_of(stamp), races_.is_of_block(stamp) ? "this" : "another",
-                      race == Race::with_write ? "wrote" : "read"));
+    fail(lane,
+         format("a race: %s global 0x%llx, which %s %s, in no order",
+                access == Access::store ? "writes" : "reads", printable(address),
+                races_.is_of_block(stamp) ? format("thread %u", Races::thread_of(stamp)).c_str()
+                                          : "another block",
+                race == Race::with_write ? "wrote" : "read"));
   }
   return place;
 }

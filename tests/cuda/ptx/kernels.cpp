@@ -53,9 +53,8 @@ void Kernels::launch(const std::string& name, const Shape& shape,
                             shape.threads.all(),
                             static_cast<unsigned long long>(known.entry->max_threads)));
   }
-  note(known, shape);
   try {
-    run(*known.program, shape, packed(*known.entry, arguments), order);
+    note(known, shape, run(*known.program, shape, packed(*known.entry, arguments), order));
   } catch (const PtxFailure& failure) {
     throw PtxFailure("entry " + name + ", " + failure.what());
   }
@@ -79,8 +78,8 @@ std::vector<std::byte> Kernels::packed(const Entry& entry,
   return bytes;
 }
 
-void Kernels::run(const Program& program, const Shape& shape, std::vector<std::byte> arguments,
-                  Order order) {
+std::uint64_t Kernels::run(const Program& program, const Shape& shape,
+                           std::vector<std::byte> arguments, Order order) {
   global_.begin_launch(program);
   Block block(program, shape.blocks, shape.threads, std::move(arguments), global_, races_, order);
   const Extent grid = shape.blocks;
@@ -90,12 +89,13 @@ void Kernels::run(const Program& program, const Shape& shape, std::vector<std::b
     block.run({static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
                static_cast<unsigned>(b / grid.x / grid.y)});
   }
+  return block.executed();
 }
 
-void Kernels::note(const Known& known, const Shape& shape) {
+void Kernels::note(const Known& known, const Shape& shape, std::uint64_t executed) {
   if (seen_path_.empty()) return;
   const std::string line =
-      format("%s %s %ux%ux%u:%ux%ux%u\n", known.module->name.c_str(),
+      format("%s %s %ux%ux%u:%ux%ux%u:%llu\n", known.module->name.c_str(),
              std::string(known.entry->name).c_str(), shape.blocks.x, shape.blocks.y, shape.blocks.z,
              shape.threads.x, shape.threads.y, shape.threads.z);
   if (!seen_.insert(line).second) return;

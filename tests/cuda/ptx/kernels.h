@@ -26,7 +26,8 @@ class Kernels {
   explicit Kernels(FindAllocation find) : global_(find) {}
 
   void add(const std::shared_ptr<const Module>& module);
-  // What has run is noted there, each shape of each entry once: FILE ENTRY SHAPE. The file grows.
+  // What has run is noted there, each size of each entry once: FILE ENTRY SIZE, a size being the
+  // grid, the block and how many instructions warps executed. The file grows.
   void note_in(const std::string& path) { seen_path_ = path; }
 
   // By the mangled name, in whatever way it names files. Where several files have the entry they
@@ -45,11 +46,12 @@ class Kernels {
     std::size_t next = 0;
   };
 
-  void note(const Known& known, const Shape& shape);
+  void note(const Known& known, const Shape& shape, std::uint64_t executed);
   static std::vector<std::byte> packed(const Entry& entry,
                                        std::span<const std::span<const std::byte>> arguments);
-  void run(const Program& program, const Shape& shape, std::vector<std::byte> arguments,
-           Order order);
+  // Returns how many instructions warps executed.
+  std::uint64_t run(const Program& program, const Shape& shape, std::vector<std::byte> arguments,
+                    Order order);
 
   std::map<std::string, Entries> entries_;
   GlobalMemory global_;

@@ -34,7 +34,9 @@ class Races {
   bool written_in_block(const Shadow& shadow) const {
     return shadow.write != 0 && phase_of(shadow.write) >= block_;
   }
-  bool is_of_block(std::uint64_t stamp) const { return phase_of(stamp) >= block_; }
+  bool is_of_block(std::uint64_t stamp) const {
+    return phase_of(stamp) >= block_ && (stamp & kForeign) == 0;
+  }
   static unsigned thread_of(std::uint64_t stamp) { return stamp >> 22 & 0x3ff; }
 
  private:
