@@ -94,10 +94,10 @@ std::uint64_t Kernels::run(const Program& program, const Shape& shape,
 
 void Kernels::note(const Known& known, const Shape& shape, std::uint64_t executed) {
   if (seen_path_.empty()) return;
-  const std::string line =
-      format("%s %s %ux%ux%u:%ux%ux%u:%llu\n", known.module->name.c_str(),
-             std::string(known.entry->name).c_str(), shape.blocks.x, shape.blocks.y, shape.blocks.z,
-             shape.threads.x, shape.threads.y, shape.threads.z);
+  const std::string line = format("%s %s %ux%ux%u:%ux%ux%u:%llu\n", known.module->name.c_str(),
+                                  std::string(known.entry->name).c_str(), shape.blocks.x,
+                                  shape.blocks.y, shape.blocks.z, shape.threads.x, shape.threads.y,
+                                  shape.threads.z, static_cast<unsigned long long>(executed));
   if (!seen_.insert(line).second) return;
   std::ofstream file(seen_path_, std::ios::app);
   if (!(file << line << std::flush)) throw SystemError("cannot write " + seen_path_);
