@@ -35,5 +35,5 @@ expect_found() {
 
 run_with none '' || { tail -n 30 "$work/none.log"; echo "a fault where none was planted"; exit 1; }
 expect_found no-barrier '/bar[.]sync/d' 'shared offset'
-expect_found wrong-mask 's/(shfl[.]sync.*), -1;/\1, 2147483647;/' 'is not in its own mask 7fffffff'
+expect_found wrong-mask 's/(shfl[.]sync.*), [^,]*;/\1, 2147483647;/' 'is not in its own mask 7fffffff'
 expect_found off-by-one 's/setp[.]ge[.]s64/setp.gt.s64/' 'outside of every allocation'
