@@ -67,7 +67,7 @@ TYPED_TEST(OwnGroupNorm, GroupNorm) {
 
 TYPED_TEST(OwnGroupNorm, RmsNorm) {
   using T = TypeParam;
-  for (const std::int64_t features : {1, 7, 64, 1032, 1035, 8200})
+  for (const std::int64_t features : {1, 7, 64, 1032, 1035, 1301, 1600, 8200, 10248})
     for (const bool one_plus : {false, true}) {
       const RmsNormSizes s{5, features, 1e-3f, one_plus};
       const std::int64_t count = s.rows * features;

@@ -98,7 +98,7 @@ TYPED_TEST(OwnLayerNorm, EveryShape) {
 }
 
 TYPED_TEST(OwnLayerNorm, WhereTheFormsOfRowsMeet) {
-  for (const std::int64_t features : {1023, 1024, 1025, 1032, 8191, 8192, 8193, 8200})
+  for (const std::int64_t features : {1023, 1024, 1025, 1032, 8191, 8192, 8193, 8200, 10248})
     expect_layer_norm<TypeParam>(2, features, 0);
 }
 

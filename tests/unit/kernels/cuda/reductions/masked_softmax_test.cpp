@@ -141,7 +141,10 @@ TYPED_TEST(MaskedSoftmaxKernels, Rows) {
 TYPED_TEST(MaskedSoftmaxKernels, LongRows) {
   expect_rows<TypeParam>(1, 1280, false, MaskOf::samples, 0.3f);
   expect_rows<TypeParam>(2, 1283, false, MaskOf::nothing, 0);
+  expect_rows<TypeParam>(1, 1600, false, MaskOf::nothing, 0);
+  expect_rows<TypeParam>(1, 1301, false, MaskOf::samples, 0);
   expect_rows<TypeParam>(1, 8200, false, MaskOf::samples, 0);
+  expect_rows<TypeParam>(1, 10248, false, MaskOf::nothing, 0);
 }
 
 }  // namespace masked_softmax_test
