@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -29,6 +30,11 @@ struct PlanOptions {
   int candidates = 8;                            // measured per graph
   std::function<void(const std::string&)> warn = {};
 };
+
+// What any one plan may use on a card of so many bytes.
+inline std::size_t workspace_of_card(std::size_t memory) {
+  return std::min(PlanOptions{}.workspace, memory / 32);
+}
 
 struct Card {
   std::string name;

@@ -418,7 +418,7 @@ std::unique_ptr<Device> make_cuda_device(const GpuOptions& options) {
   PlanOptions plans;
   plans.cache_file = options.plan_cache;
   plans.workspace = options.workspace > 0 ? options.workspace
-                                          : std::min(PlanOptions{}.workspace, gpu.memory / 32);
+                                          : workspace_of_card(gpu.memory);
   plans.warn = [said = std::set<std::string>()](const std::string& text) mutable {
     if (said.insert(text).second) std::fprintf(stderr, "note: %s\n", text.c_str());
   };

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -190,6 +191,30 @@ TEST(Plans, AttentionInPiecesKeepsWithinTheWorkspace) {
   }
   EXPECT_EQ(samples_at_once({.workspace = 1}, spec, whole), 1);
   EXPECT_EQ(samples_at_once({.deterministic = false, .workspace = 1}, spec, whole), 64);
+}
+
+// The library's own plans, as the device asks for them: by pieces that a plan may use the memory
+// for, on a card of 24 GB and one of 80 GB.
+TEST(Plans, AttentionOf64TimesAThousandTokensIsFusedOnCardsOf24And80GB) {
+  const SelfAttention spec{.heads = 12, .causal = true};
+  const Shape whole{64, 1024, 3 * 768};
+  for (const char* const file : {HETPIPE_RTX_3090, HETPIPE_H100}) {
+    const std::string json = read_file(file);
+    const auto memory = Json::parse(json).at("totalGlobalMem").get<std::size_t>();
+    const std::size_t limit = workspace_of_card(memory);
+    const std::unique_ptr<Context> context = Context::described(json, {.workspace = limit});
+    const std::int64_t piece = samples_at_once(context->options(), spec, whole);
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      for (std::int64_t first = 0; first < whole[0]; first += piece) {
+        const Shape in{std::min(piece, whole[0] - first), 1024, 3 * 768};
+        AttentionPlans plans(*context, spec, in, precision);
+        ASSERT_TRUE(plans.supported()) << context->card().name << ", " << to_string(precision)
+                                       << ", " << to_string(in) << ": " << plans.why_not();
+        EXPECT_LE(plans.forward_plan()->workspace(), limit);
+        EXPECT_LE(plans.backward_plan()->workspace(), limit);
+      }
+    }
+  }
 }
 
 TEST(Plans, ChoicesAreTextAndBack) {

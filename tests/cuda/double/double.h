@@ -22,10 +22,21 @@
 //     that have not said that they work beside that;
 //   * an address that is not inside one block, a kernel on a GPU that is not in use, a factor that
 //     is less aligned than its algorithm was asked for, a workspace that is not there: refused.
+//
+// HETPIPE_DOUBLE_CARD="8.6 24e9": cards of this compute capability and so many bytes, whose work is
+// counted and checked but never done, so that a step of any size takes no time and memory that
+// nobody writes takes none. What comes from such a card means nothing.
 namespace hetpipe::cuda::stand_in {
 
 inline constexpr int kGpus = 2;
-inline constexpr std::size_t kMemory = std::size_t{1} << 30;  // bytes of each
+
+// What HETPIPE_DOUBLE_CARD says, asked anew in each call.
+struct DescribedCard {
+  int major = 9, minor = 0;
+  std::size_t memory = std::size_t{1} << 30;  // bytes
+  bool works = true;
+};
+DescribedCard card();
 
 // The runtime's last error of this thread, and what cudaGetErrorString says of it.
 cudaError_t fail(cudaError_t status, const std::string& why);

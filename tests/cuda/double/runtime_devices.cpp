@@ -20,6 +20,25 @@ std::atomic<unsigned> contexts = 0;  // bit by bit the GPUs of which this proces
 
 }  // namespace
 
+DescribedCard card() {
+  const char* const text = std::getenv("HETPIPE_DOUBLE_CARD");
+  DescribedCard card;
+  if (text == nullptr) return card;
+  double bytes = 0;
+  char end = 0;
+  const int read = std::sscanf(text, "%d.%d %lf%c", &card.major, &card.minor, &bytes, &end);
+  if (read != 3 || !(bytes > 0)) {
+    std::fprintf(
+        stderr,
+        "HETPIPE_DOUBLE_CARD=%s (must be a compute capability and bytes). Give \"8.6 24e9\".\n",
+        text);
+    std::abort();
+  }
+  card.memory = static_cast<std::size_t>(bytes);
+  card.works = false;
+  return card;
+}
+
 cudaError_t fail(cudaError_t status, const std::string& why) {
   reason = why;
   return last = status;
@@ -147,10 +166,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   // Of parts the runtime names the card.
   std::memset(properties->uuid.bytes, are_parts() ? 0x10 : 0x10 + device,
               sizeof properties->uuid.bytes);
-  properties->major = is_old(device) ? 6 : 9;
-  properties->minor = is_old(device) ? 1 : 0;
+  properties->major = is_old(device) ? 6 : card().major;
+  properties->minor = is_old(device) ? 1 : card().minor;
   properties->multiProcessorCount = 4;
-  properties->totalGlobalMem = kMemory;
+  properties->totalGlobalMem = card().memory;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int device) {
@@ -175,8 +194,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *total = kMemory;
-  *free = kMemory - memory_used(in_use);
+  *total = card().memory;
+  *free = *total - memory_used(in_use);
   return cudaSuccess;
 }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -50,26 +53,39 @@ cudaError_t beside_captures() {
   std::abort();
 }
 
+// Addresses alone, until somebody writes.
+void* reserve(std::size_t bytes) {
+  void* const memory = mmap(nullptr, std::max<std::size_t>(bytes, 1), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) die("no addresses are left");
+  return memory;
+}
+
 void* take(std::size_t bytes, int gpu, cudaMemPool_t pool) {
   const std::lock_guard lock(mutex);
   if (gpu != kHost) {
-    if (bytes > kMemory - used[static_cast<std::size_t>(gpu)]) return nullptr;
+    if (bytes > card().memory - used[static_cast<std::size_t>(gpu)]) return nullptr;
     used[static_cast<std::size_t>(gpu)] += bytes;
   }
-  void* const memory = ::operator new(bytes, kAlignment);
-  std::memset(memory, 0xff, bytes);
+  void* const memory =
+      card().works || gpu == kHost ? ::operator new(bytes, kAlignment) : reserve(bytes);
+  if (card().works) std::memset(memory, 0xff, bytes);
   blocks[static_cast<std::byte*>(memory)] = {bytes, gpu, pool};
   standing[static_cast<std::byte*>(memory)] = bytes;
   return memory;
 }
 
-void destroy(void* memory, std::size_t bytes) {
-  std::memset(memory, 0xff, bytes);
+void destroy(void* memory, std::size_t bytes, int gpu) {
+  if (card().works) std::memset(memory, 0xff, bytes);
   {
     const std::lock_guard lock(mutex);
     standing.erase(static_cast<std::byte*>(memory));
   }
-  ::operator delete(memory, kAlignment);
+  if (card().works || gpu == kHost) {
+    ::operator delete(memory, kAlignment);
+  } else {
+    munmap(memory, std::max<std::size_t>(bytes, 1));
+  }
 }
 
 // No longer anybody's; its bytes are destroyed later.
@@ -200,8 +216,10 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   int before = 0;  // any GPU may be in use
   cudaGetDevice(&before);
   cudaSetDevice(block.gpu);
-  const cudaError_t status = guarded_access(
-      [&] { enqueue(stream, [memory, bytes = block.bytes] { destroy(memory, bytes); }); });
+  const cudaError_t status = guarded_access([&] {
+    if (!card().works) return destroy(memory, block.bytes, block.gpu);
+    enqueue(stream, [memory, block] { destroy(memory, block.bytes, block.gpu); });
+  });
   cudaSetDevice(before);
   return status;
 }
@@ -218,7 +236,8 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return cudaSuccess;
-  destroy(memory, forget(memory, "cudaFree").bytes);
+  const Block block = forget(memory, "cudaFree");
+  destroy(memory, block.bytes, block.gpu);
   return cudaSuccess;
 }
 // All are of one process, in which CUDA opens no handles.
@@ -240,14 +259,15 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* memory) {
   if (memory == nullptr) return cudaSuccess;
-  destroy(memory, forget(memory, "cudaFreeHost").bytes);
+  const Block block = forget(memory, "cudaFreeHost");
+  destroy(memory, block.bytes, block.gpu);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   return guarded_access([&] {
     check_inside("cudaMemset", memory, bytes, 1);
-    std::memset(memory, value, bytes);
+    if (card().works) std::memset(memory, value, bytes);
   });
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
@@ -279,7 +299,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     if (bytes == 0) return;
     count(Counted::copy);
     const bool from_known = is_known(from, bytes), to_known = is_known(to, bytes);
-    if (from_known) {
+    if (from_known || !card().works) {
       enqueue(stream, [=] { std::memmove(to, from, bytes); });
     } else {
       const auto* const first = static_cast<const std::byte*>(from);

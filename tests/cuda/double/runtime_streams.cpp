@@ -61,7 +61,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
     throw SystemError("work for a stream of GPU " + std::to_string(stream->gpu) + " while GPU " +
                       std::to_string(gpu_in_use()) + " is in use");
   }
-  stream->work.enqueue(std::move(work));
+  if (card().works) stream->work.enqueue(std::move(work));
 }
 
 }  // namespace hetpipe::cuda::stand_in
