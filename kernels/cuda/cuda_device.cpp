@@ -194,7 +194,8 @@ class CudaDevice final : public Device {
   void sum_of_squares(Stream& stream, double* sum, const float* x, std::int64_t count) override {
     use_gpu(gpu_.index);
     const Workspace<double> scratch(layers_, stream, squares_scratch(count));
-    cuda::sum_of_squares(sum, x, count, scratch.get(), handle(stream));
+    cuda::sum_of_squares(sum, x, count, scratch.get(), doubles_of(gpu_.major, gpu_.minor),
+                         handle(stream));
   }
   void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
                   double max_norm, std::int64_t count) override {
@@ -417,8 +418,7 @@ std::unique_ptr<Device> make_cuda_device(const GpuOptions& options) {
   use_gpu(gpu.index);
   PlanOptions plans;
   plans.cache_file = options.plan_cache;
-  plans.workspace = options.workspace > 0 ? options.workspace
-                                          : workspace_of_card(gpu.memory);
+  plans.workspace = options.workspace > 0 ? options.workspace : workspace_of_card(gpu.memory);
   plans.warn = [said = std::set<std::string>()](const std::string& text) mutable {
     if (said.insert(text).second) std::fprintf(stderr, "note: %s\n", text.c_str());
   };

@@ -131,7 +131,7 @@ void damp(float* d, const DampedMatrix& m, const DampOptions& options, double* s
     each<1>(Start{x, k, options.step}, m.inputs(), on);
     sums.of_outputs(z, x);
     sums.of_inputs(x, z);
-    sum_of_squares(squares, x, m.inputs(), squares + 1, on);
+    sum_of_squares(squares, x, m.inputs(), squares + 1, Doubles::fast, on);  // few
     each<1>(Unit{x, squares}, m.inputs(), on);
     sums.of_outputs(z, x);
     each<1>(Subtract{d, x, z, options.factor, m.columns, m.inputs_first}, m.rows * m.columns, on);

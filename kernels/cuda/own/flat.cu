@@ -3,6 +3,7 @@
 
 #include "kernels/clip_step.h"
 #include "kernels/cuda/own/pack.h"
+#include "kernels/cuda/own/sum_of_squares.h"
 #include "kernels/device.h"
 
 // Compiled without contraction.
@@ -68,6 +69,33 @@ HETPIPE_KERNEL void squares_kernel(const float* x, std::int64_t count, double* b
   if (adds) blocks[first + lane] = sum;
 }
 
+// The same without arithmetic of doubles. Integers are many more instructions, so that every lane
+// has a chain.
+constexpr int kLane = 32;         // chains of a warp, and elements of a run
+constexpr int kLaneRow = 32 + 1;  // lanes down a column meet different banks
+
+HETPIPE_KERNEL void squares_by_integers_kernel(const float* x, std::int64_t count,
+                                               std::uint64_t* blocks) {
+  HETPIPE_SHARED(tile, float[kLane * kLaneRow]);
+  const int lane = static_cast<int>(threadIdx.x);
+  const std::int64_t first = std::int64_t{blockIdx.x} * kLane;
+  const std::int64_t start = (first + lane) * kSquaresBlock;
+  const std::int64_t mine = std::clamp<std::int64_t>(count - start, 0, std::int64_t{kSquaresBlock});
+  SumOfSquares sum;
+  for (std::int64_t run = 0; run < kSquaresBlock; run += kLane) {
+    HETPIPE_UNROLL
+    for (int c = 0; c < kLane; ++c) {
+      const std::int64_t at = (first + c) * kSquaresBlock + run + lane;
+      tile[c * kLaneRow + lane] = at < count ? x[at] : 0;
+    }
+    __syncwarp();
+    const int length = static_cast<int>(std::clamp<std::int64_t>(mine - run, 0, kLane));
+    for (int k = 0; k < length; ++k) sum.add(tile[lane * kLaneRow + k]);
+    __syncwarp();
+  }
+  if (mine > 0) blocks[first + lane] = sum.bits();
+}
+
 // One block. Its first thread adds in order what all have read.
 HETPIPE_KERNEL void add_in_order_kernel(const double* parts, std::int64_t count, double* result) {
   constexpr int kRead = 1024;
@@ -127,9 +155,13 @@ void sum(T* z, const T* x, const T* y, std::int64_t count, On on) {
 std::int64_t squares_scratch(std::int64_t count) {
   return (count + kSquaresBlock - 1) / kSquaresBlock;
 }
-void sum_of_squares(double* sum, const float* x, std::int64_t count, double* scratch, On on) {
+void sum_of_squares(double* sum, const float* x, std::int64_t count, double* scratch,
+                    Doubles doubles, On on) {
   const std::int64_t chains = squares_scratch(count);
-  if (chains > 0) {
+  if (chains > 0 && doubles == Doubles::slow) {
+    launch(squares_by_integers_kernel, one_each((chains + kLane - 1) / kLane), kLane, on, x, count,
+           reinterpret_cast<std::uint64_t*>(scratch));
+  } else if (chains > 0) {
     launch(squares_kernel, one_each((chains + kChains - 1) / kChains), 32, on, x, count, scratch);
   }
   launch(add_in_order_kernel, 1, kThreads, on, scratch, chains, sum);
