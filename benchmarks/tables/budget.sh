@@ -6,6 +6,10 @@ run_gpu_budget() {
   if [ $trial = yes ]; then
     [ -e "$module" ] || skip "no double of CUDA at $module: configure with the CUDA Toolkit, cuDNN and the tests"
   fi
+  # The double comes with the tests.
+  if [ -z "$given_build" ]; then
+    preset=dev build=$PWD/build/dev module=$PWD/build/dev/tests/cuda/hetpipe_cuda_double.so
+  fi
   build_targets bench_gpu_budget hetpipe_cuda_double
   cat << 'TEXT'
 No card was used: nothing here is a measurement but what is called so. A step is forward, backward and update of all weights on one

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <source_location>
@@ -224,6 +225,9 @@ class Module final : public NcclModule {
 }  // namespace hetpipe
 
 extern "C" const hetpipe::NcclModule* hetpipe_nccl_module(int abi) {
+  // Between two GPUs of one process NCCL would write straight into the receiver's tensors. These lie
+  // in memory pools, which, unlike cudaMalloc's memory, no other GPU reaches unless it is told so.
+  setenv("NCCL_P2P_DIRECT_DISABLE", "1", 1);
   static const hetpipe::Module module;
   return abi == hetpipe::kNcclModuleAbi ? &module : nullptr;
 }

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
+#include "base/file.h"
 #include "base/module_file.h"
 #include "runtime/transport/nccl_module.h"
 
@@ -13,11 +16,12 @@ namespace nccl_module_test {
 class NcclModuleTest : public testing::Test {
  protected:
   void SetUp() override {
-    void* const handle = dlopen(module_file("hetpipe_nccl.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(handle, nullptr) << dlerror();
-    entry_ = reinterpret_cast<NcclModuleEntry>(dlsym(handle, kNcclModuleEntry));
+    handle_ = dlopen(module_file("hetpipe_nccl.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(handle_, nullptr) << dlerror();
+    entry_ = reinterpret_cast<NcclModuleEntry>(dlsym(handle_, kNcclModuleEntry));
     ASSERT_NE(entry_, nullptr);
   }
+  void* handle_ = nullptr;
   NcclModuleEntry entry_ = nullptr;
 };
 
@@ -25,6 +29,17 @@ TEST_F(NcclModuleTest, KnowsItsAbiAndItsVersion) {
   EXPECT_EQ(entry_(kNcclModuleAbi + 1), nullptr);
   ASSERT_NE(entry_(kNcclModuleAbi), nullptr);
   EXPECT_THAT(entry_(kNcclModuleAbi)->version(), testing::StartsWith("NCCL 2."));
+}
+
+// Tensors lie in memory pools, which no other GPU of a process reaches; NCCL takes it from here
+// that it must not write into them, and knows the variable.
+TEST_F(NcclModuleTest, LeavesTheTensorsOfOtherGpusAlone) {
+  ASSERT_NE(entry_(kNcclModuleAbi), nullptr);
+  ASSERT_NE(std::getenv("NCCL_P2P_DIRECT_DISABLE"), nullptr);
+  EXPECT_STREQ(std::getenv("NCCL_P2P_DIRECT_DISABLE"), "1");
+  Dl_info library{};
+  ASSERT_NE(dladdr(dlsym(handle_, "ncclGetVersion"), &library), 0);
+  EXPECT_THAT(read_file(library.dli_fname), testing::HasSubstr("P2P_DIRECT_DISABLE"));
 }
 
 // All that one card can show: from it to itself. Between two cards nothing is proven by this.

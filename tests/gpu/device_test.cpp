@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "kernels/buffer.h"
 #include "kernels/host_device.h"
 #include "tests/gpu/cuda_test.h"
@@ -24,6 +25,8 @@ class CudaDeviceTest : public testing::Test {
   std::unique_ptr<Device> device_ = test::cuda_device(Precision::fp32);
   std::unique_ptr<Stream> stream_ = device_->make_stream();
 };
+
+using CudaPeers = CudaDeviceTest;
 
 TEST_F(CudaDeviceTest, SaysWhatItIs) {
   EXPECT_EQ(device_->kind(), "cuda");
@@ -96,6 +99,21 @@ TEST_F(CudaDeviceTest, AStreamWaitsForAnothersEvent) {
   other->synchronize();
   EXPECT_TRUE(filled->done());
   EXPECT_EQ(back, std::vector<float>(kCount, 49.0f));
+}
+
+TEST_F(CudaDeviceTest, EventsKnowByTheHostsClockWhenTheyHappened) {
+  constexpr std::int64_t kSlack = 5'000'000;  // ns: two clocks
+  constexpr std::int64_t kCount = 1 << 16;
+  const Buffer x(*device_, *stream_, kCount * sizeof(float), MemoryKind::weights);
+  const std::int64_t start = now_ns();
+  const std::unique_ptr<Event> before = stream_->record_time();
+  device_->fill(*stream_, x.as<float>(), 1, kCount);
+  const std::unique_ptr<Event> after = stream_->record_time();
+  stream_->synchronize();
+  const std::int64_t end = now_ns();
+  EXPECT_GE(before->done_ns(), start - kSlack);
+  EXPECT_GT(after->done_ns(), before->done_ns());
+  EXPECT_LE(after->done_ns(), end + kSlack);
 }
 
 // Whose thread has never chosen a GPU.
@@ -172,6 +190,19 @@ TEST(CudaContexts, AreMadeOnTheOwnGpuAlone) {
   work();
   std::thread(work).join();
   EXPECT_EQ(contexts(), 1u << gpu.index);
+}
+
+// A path that cannot be leaves nothing to the kernels that come after it: neither a handle that no
+// process can open nor, in a process of this test alone, memory that is not shared at all.
+TEST_F(CudaPeers, AFailedTrialIsNotReportedByTheNextLaunch) {
+  const auto peers = make_peer_memory(*device_);
+  EXPECT_THROW(peers->open(std::string(64, 'x')), SystemError);
+  if (std::getenv("HETPIPE_DOUBLE_NO_IPC") != nullptr) {
+    EXPECT_THROW(peers->share(4096), SystemError);
+  }
+  const Buffer x(*device_, *stream_, 4096, MemoryKind::weights);
+  device_->fill(*stream_, x.as<float>(), 1, 1024);
+  stream_->synchronize();
 }
 
 // The driver names parts of a card (MIG) by UUIDs of their own, which set them apart.

@@ -23,6 +23,8 @@
 //   * an address that is not inside one block, a kernel on a GPU that is not in use, a factor that
 //     is less aligned than its algorithm was asked for, a workspace that is not there: refused.
 //
+// HETPIPE_DOUBLE_NO_IPC: memory is not shared with other processes, as in some containers.
+//
 // HETPIPE_DOUBLE_CARD="8.6 24e9": cards of this compute capability and so many bytes, whose work is
 // counted and checked but never done, so that a step of any size takes no time and memory that
 // nobody writes takes none. What comes from such a card means nothing.

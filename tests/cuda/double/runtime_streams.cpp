@@ -31,6 +31,12 @@ const bool streams_take_launches = [] {
   set_launch_queue([](cudaStream_t stream, std::function<void()> work) {
     count(Counted::kernel);
     enqueue(stream, std::move(work));
+    // As launches do on a card (kernels/cuda/own/simt.h): what failed before is theirs to report.
+    const cudaError_t before = cudaGetLastError();
+    if (before != cudaSuccess) {
+      throw SystemError(std::string("CUDA: an earlier failure, ") + cudaGetErrorName(before) +
+                        ", while a kernel was launched");
+    }
   });
   return true;
 }();
