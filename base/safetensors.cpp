@@ -130,8 +130,8 @@ void Safetensors::read_header() {
   }
   const std::span<const std::byte> data = file_.subspan(8 + length);
   try {
-    const Json header =
-        Json::parse({reinterpret_cast<const char*>(file_.data()) + 8, std::size_t{length}});
+    const Json header = Json::parse(
+        {reinterpret_cast<const char*>(file_.data()) + 8, static_cast<std::size_t>(length)});
     for (const Json::Member& member : header.members()) {
       if (member.key == "__metadata__") continue;
       TensorInFile tensor;

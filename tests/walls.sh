@@ -49,7 +49,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
   door "$(include 'nlohmann/')" '^base/json\.cpp|^tests/unit/base/json_test' 'nlohmann-json'
   door "$(include '(oneapi/)?dnnl')" '^kernels/cpu/' 'oneDNN'
   door "$(include 'boost/')" '^launch/' 'Boost'
-  door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/(unit/data/|fault/bad_data)' 'zlib'
+  door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/(checksum|packed_text)\.cpp|^tests/(unit/(data|store)/|fault/bad_data)' 'zlib'
   door "$(include '(jpeglib|jerror)\.h')" '^runtime/data/jpeg\.cpp|^tests/unit/data/made_images' 'libjpeg'
   door "$(include 'png\.h')" '^runtime/data/png\.cpp|^tests/unit/data/made_images' 'libpng'
   shut kernels/cuda/own "$(include '(cuda|cudnn|cublas)[A-Za-z_0-9]*\.h')" 'kernels see CUDA by way of simt.h alone'

@@ -192,20 +192,6 @@ Json json_of(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "plan"
 
 }  // namespace
 
-Json unmeasured_json(const std::vector<UnmeasuredTimes>& times) {
-  Json json = Json::array();
-  for (const UnmeasuredTimes& one : times) {
-    Json entry{{"device", one.kind}, {"how", to_string(one.origin)}, {"what", one.text}};
-    if (one.record) {
-      entry["expected_error"] = Json{{"mean", one.record->mean},
-                                     {"worst", one.record->worst},
-                                     {"compared", one.record->compared}};
-    }
-    json.push_back(std::move(entry));
-  }
-  return json;
-}
-
 std::string plan_json(const Plan& plan, const PlanNotes& notes) {
   Json json = json_of(plan);
   json["unmeasured"] = unmeasured_json(notes.unmeasured);

@@ -16,13 +16,6 @@
 
 namespace hetpipe {
 
-class Json;
-
-// What was not measured: an array of device, how ("estimated", "extrapolated"), what (as text) and,
-// of estimates, expected_error: mean and worst |relative error| of how many that were compared with
-// measurements (partitioner/profile/estimate_record.h).
-Json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
-
 // The plan as one JSON document, with the keys of the plan file (docs/files.md), `predicted`
 // included, and the answers about it. Keys only for what exists: `what_if`, an array of the answers
 // for the pool as it is and each changed one, `explain`, `search`, `ledger`: of each stage its

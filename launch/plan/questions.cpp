@@ -19,8 +19,9 @@ OptionGroup question_options(PlanQuestions& questions) {
                           "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; the "
                           "bandwidth of all links, \"links x2\", of those within nodes, \"intra "
                           "x2\", between nodes, \"inter = 12.5e9\" (bytes/s, or 100Gb/s), or "
-                          "between two, \"link n0 n1 x2\"; \"minibatch = 64\". Changes separated "
-                          "by commas are made together. May be repeated."),
+                          "between two, \"link n0 n1 x2\"; \"minibatch = 64\", \"in-flight = 4\", "
+                          "\"clock-distance = 1\". Changes separated by commas are made together. "
+                          "May be repeated."),
           real_option("epochs", "N", questions.epochs, kPositive,
                       "Also says how long N epochs take, of the samples of --data, or of "
                       "--dataset-size."),
@@ -80,7 +81,7 @@ std::vector<ChangedPool> changed_pools(const PlanQuestions& questions, const Pla
           changed_pool(request.cluster, change, try_catalogue_kind, catalogue_names(), "--what-if");
       Profile profile = with_estimates(request.profile, pool.cluster, request.precision,
                                        [&](const DeviceKind&) { return "--what-if " + change; });
-      pools.push_back({change, std::move(pool.cluster), std::move(profile), pool.minibatch});
+      pools.push_back({change, std::move(pool.cluster), std::move(profile), pool.settings});
     } catch (const UserError& error) {
       for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
     }

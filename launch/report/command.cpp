@@ -14,6 +14,7 @@ namespace {
 struct ReportOptions {
   std::vector<std::string> runs;
   std::string output = "report.html";
+  bool with_simulator = false;
 };
 
 OptionTable table_of(ReportOptions& options) {
@@ -30,10 +31,17 @@ OptionTable table_of(ReportOptions& options) {
             text_option("output", "FILE", options.output,
                         "Where to write the page (HTML): one file that needs no other, and no "
                         "network."),
+            with_simulator_option(options.with_simulator),
         }}}};
 }
 
 }  // namespace
+
+Option with_simulator_option(bool& value) {
+  return flag_option("with-simulator", value,
+                     "The page also holds the simulator (half a megabyte): sliders for links, "
+                     "devices, minibatch, Nm and D, answered in the browser.");
+}
 
 int report_command(const Invocation& how) {
   ReportOptions options;
@@ -50,6 +58,8 @@ int report_command(const Invocation& how) {
     check_file_of_its_own("--output", options.output, files, problems);
   };
   if (!read_options(table, how, check)) return 0;
+  std::optional<BrowserSimulator> simulator;
+  if (options.with_simulator) simulator = load_browser_simulator("--with-simulator");
   std::vector<ReportedRun> runs;
   Problems problems;
   for (const std::string& run : options.runs) {
@@ -60,7 +70,7 @@ int report_command(const Invocation& how) {
     }
   }
   problems.throw_if_any();
-  const std::string page = report_page(runs);
+  const std::string page = report_page(runs, simulator);
   write_file(options.output, page);
   std::printf("report written to %s (%s); open it in a browser\n", options.output.c_str(),
               format_bytes(static_cast<double>(page.size())).c_str());

@@ -10,6 +10,7 @@
 #include "launch/report/measured_profile.h"
 #include "launch/report/run_again.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/planners/changed_plan.h"
 #include "partitioner/planners/explain_parts.h"
 
 namespace hetpipe {
@@ -161,26 +162,10 @@ std::optional<RunAdvice> advise(const ReportedRun& run, const std::vector<Device
   }
   try {
     check_plan(run.plan, "plan", &*run.cluster, static_cast<int>(run.profile->layers.size()));
-    PlanRequest request;
-    request.cluster = *run.cluster;
-    request.profile = run.simulation
-                          ? *run.profile
-                          : measured_profile(times, run.plan, *run.cluster, *run.profile);
-    request.system = run.plan.system;
-    request.schedule = run.plan.schedule;
-    request.weights = run.plan.weights;
-    request.sync = run.plan.sync;
-    request.minibatch = run.plan.minibatch;
-    request.precision = run.plan.precision;
-    request.optimizer = run.plan.optimizer;
-    request.ema = run.plan.ema;
-    request.objective = PlanObjective::time_to_accuracy;
-    if (run.plan.server) {
-      request.clock_distance = run.plan.server->clock_distance;
-      request.server_nodes = run.plan.server->nodes;
-      request.placement = run.plan.server->placement;
-      request.scale = run.plan.server->scale;
-    }
+    const PlanRequest request = request_like(
+        run.plan, *run.cluster,
+        run.simulation ? *run.profile
+                       : measured_profile(times, run.plan, *run.cluster, *run.profile));
     RunAdvice advice;
     advice.explanation = explain(request, run.plan);
     const ExplainedPlan asked{request, run.plan, composition(run.plan),

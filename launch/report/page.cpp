@@ -30,6 +30,7 @@ struct PagePart {
 };
 constexpr std::array kPageParts{
     PagePart{"limit", "What limits it", limit_panel},
+    PagePart{"what-if", "What if", what_if_panel},
     PagePart{"time", "Where the time went", time_panel},
     PagePart{"pool", "The pool", pool_panel},
     PagePart{"timeline", "Timeline", timeline_panel},
@@ -91,17 +92,19 @@ std::string run_html(const PanelRun& of, const std::string& limit) {
   return html;
 }
 
-PanelRun panel_run(std::span<const ReportedRun> runs, std::size_t i, const PageRoom& room) {
+PanelRun panel_run(std::span<const ReportedRun> runs, std::size_t i, const PageRoom& room,
+                   bool simulator = false) {
   return {runs[i],
           device_times(runs[i]),
           format("run%zu", i),
           runs.size() > 1 ? 3 : 2,
           room.timelines / runs.size(),
-          room.file};
+          room.file,
+          simulator};
 }
 
 std::string page_of(std::span<const ReportedRun> runs, const std::vector<std::string>& limits,
-                    const PageRoom& room) {
+                    const std::string& assets, const PageRoom& room) {
   const bool several = runs.size() > 1;
   std::string title = runs.front().simulation ? "Simulation" : "Run report";
   if (!several) title += ": " + runs.front().name;
@@ -114,31 +117,36 @@ std::string page_of(std::span<const ReportedRun> runs, const std::vector<std::st
       html_text(title) + "</h1></header>\n<main id=\"content\">\n";
   if (several) html += comparison_html(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string inside = run_html(panel_run(runs, i, room), limits[i]);
+    const std::string inside = run_html(panel_run(runs, i, room, !assets.empty()), limits[i]);
     const std::string id = format("run%zu", i);
     html += several ? html_section(id, 2, runs[i].name, inside) : inside;
   }
-  return html + "</main>\n<script>\n" + kReportScript + "</script>\n</body>\n</html>\n";
+  html += "</main>\n" + assets + "<script>\n" + kReportScript;
+  if (!assets.empty()) html += kWhatIfScript;
+  return html + "</script>\n</body>\n</html>\n";
 }
 
 }  // namespace
 
-std::string report_page(std::span<const ReportedRun> runs) {
+std::string report_page(std::span<const ReportedRun> runs,
+                        const std::optional<BrowserSimulator>& simulator) {
+  const std::string assets = simulator ? what_if_assets(*simulator) : std::string();
   std::vector<std::string> limits;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     limits.push_back(limit_panel(panel_run(runs, i, kPageRooms.front())));
   }
   std::size_t least = 0;
   for (const PageRoom& room : kPageRooms) {
-    std::string page = page_of(runs, limits, room);
+    std::string page = page_of(runs, limits, assets, room);
     if (page.size() <= kMostPageBytes) return page;
     least = page.size();
   }
   throw UserError("report",
                   format("the page of %zu runs would take %s, and a page takes at most %s. "
-                         "Give fewer runs.",
+                         "Give fewer runs%s.",
                          runs.size(), format_bytes(static_cast<double>(least)).c_str(),
-                         format_bytes(static_cast<double>(kMostPageBytes)).c_str()));
+                         format_bytes(static_cast<double>(kMostPageBytes)).c_str(),
+                         simulator ? ", or leave out --with-simulator" : ""));
 }
 
 }  // namespace hetpipe

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/report/browser_simulator.h"
 #include "launch/report/device_time.h"
 #include "launch/report/reported_run.h"
 
@@ -19,6 +20,7 @@ struct PanelRun {
   int level = 2;               // of its headings
   std::size_t most_bytes = 0;  // that its timeline may take
   std::size_t most_text = 0;   // of each of its files
+  bool simulator = false;      // the page has one
 };
 
 std::string limit_panel(const PanelRun& of);       // what limits the run, and what helps most
@@ -28,6 +30,10 @@ std::string timeline_panel(const PanelRun& of);    // what every rank did when
 std::string memory_panel(const PanelRun& of);      // against the ledger
 std::string links_panel(const PanelRun& of);       // bytes and bandwidths
 std::string learning_panel(const PanelRun& of);    // loss, accuracy, learning rate, staleness
+std::string what_if_panel(const PanelRun& of);     // sliders, where the page has the simulator
 std::string provenance_panel(const PanelRun& of);  // where it comes from, how to repeat it
+
+// What sliders need once on a page.
+std::string what_if_assets(const BrowserSimulator& simulator);
 
 }  // namespace hetpipe

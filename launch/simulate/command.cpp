@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
@@ -15,11 +14,13 @@
 #include "launch/report/page.h"
 #include "launch/report/simulated_run.h"
 #include "launch/simulate/text.h"
+#include "partitioner/plan/made_for.h"
+#include "partitioner/planners/changed_plan.h"
 #include "partitioner/simulator/chrome_trace.h"
 #include "partitioner/simulator/durations.h"
 #include "partitioner/simulator/gantt.h"
 #include "partitioner/simulator/simulate.h"
-#include "partitioner/toml_file.h"
+#include "partitioner/simulator/simulation_json.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
@@ -32,6 +33,7 @@ struct SimulateOptions {
   std::optional<std::string> data;
   SampleOptions samples;
   std::string plan;
+  std::optional<std::string> what_if;
   std::optional<std::string> durations;
   std::optional<int> minibatches;
   std::optional<std::int64_t> seed;
@@ -40,6 +42,7 @@ struct SimulateOptions {
   bool gantt = false;
   std::optional<std::string> svg;
   std::optional<std::string> report;
+  bool with_simulator = false;
   std::optional<std::string> trace;
   std::optional<double> from;
   std::optional<double> until;
@@ -68,6 +71,12 @@ OptionTable table_of(SimulateOptions& options) {
             precision_option(options.files, PlanGiven::possibly),
             required(text_option("plan", "FILE", options.plan,
                                  "Plan, as written by hetpipe plan or by hand.")),
+            text_option("what-if", "CHANGES", options.what_if,
+                        "The plan with other links or settings, separated by commas: \"inter "
+                        "x2\", \"intra x0.5\", \"minibatch = 64\", \"in-flight = 4\", "
+                        "\"clock-distance = 1\"; or on another pool, for which it is planned anew "
+                        "if it uses what is gone: \"-n0:1\", \"+2 rtx-3090 @n0\" (all changes: "
+                        "hetpipe plan --help)."),
             text_option("durations", "FILE", options.durations,
                         "Replays recorded times of each action (CSV: virtual worker, stage, "
                         "replica, minibatch, micro-batch, kind, seconds), as hetpipe trace export "
@@ -92,6 +101,7 @@ OptionTable table_of(SimulateOptions& options) {
                 "report", "FILE", options.report,
                 "Writes a page for a browser (HTML): what limits the plan, where time goes, "
                 "the timeline, memory."),
+            with_simulator_option(options.with_simulator),
             text_option("trace", "FILE", options.trace,
                         "Writes every action as a Chrome trace (JSON), for ui.perfetto.dev."),
             unset_means("the start", real_option("from", "S", options.from, kNotNegative,
@@ -139,6 +149,19 @@ void check(const SimulateOptions& options, Problems& problems) {
                  "cannot be combined with --durations (recorded times have their own). Leave one "
                  "out.");
   }
+  if (options.with_simulator && !options.report) {
+    problems.add("--with-simulator", "has no effect (it is for a page). Add --report FILE.");
+  }
+  if (options.what_if && options.report) {
+    problems.add("--what-if",
+                 "cannot be combined with --report (a page is of a plan file, whose edits it "
+                 "tells). Leave one out; a page --with-simulator asks such questions itself.");
+  }
+  if (options.what_if && options.durations) {
+    problems.add("--what-if",
+                 "cannot be combined with --durations (recorded times are of the plan as it was). "
+                 "Leave one out.");
+  }
   if (options.json && options.gantt) {
     problems.add("--gantt",
                  "cannot be combined with --json (standard output is then one JSON document). "
@@ -161,58 +184,18 @@ void check(const SimulateOptions& options, Problems& problems) {
 std::vector<std::string> words_of(const SimulateOptions& options) {
   std::vector<std::string> words{"hetpipe", "simulate", "--cluster", *options.files.cluster};
   for (const auto& [option, file] : {std::pair{"--profile", options.files.profile},
+                                     {"--profile-device", options.files.profile_device},
+                                     {"--precision", options.files.precision},
                                      {"--durations", options.durations},
                                      {"--model", options.model},
                                      {"--data", options.data}}) {
     if (file) words.insert(words.end(), {option, *file});
   }
+  if (options.files.profile_batch) {
+    words.insert(words.end(), {"--profile-batch", std::to_string(*options.files.profile_batch)});
+  }
   if (options.estimate.estimate) words.emplace_back("--estimate");
   return words;
-}
-
-// Where a plan file holds a key, at its top or in [predicted].
-std::string place_of_key(const std::string& file, const std::string& key) {
-  const TomlValue root = parse_toml(read_file(file), file);
-  const auto place = [&](const TomlValue& value) {
-    return file + ":" + std::to_string(value.line);
-  };
-  for (const auto& [name, value] : root.entries) {
-    if (name == key) return place(value);
-    if (name != "predicted") continue;
-    for (const auto& [inner, entry] : value.entries) {
-      if (inner == key) return place(entry);
-    }
-  }
-  return file;
-}
-
-// A plan says which files it was made for. On another cluster that has its devices it is worth a
-// look, but another profile is a mistake: its cuts would have been others. Only where the kinds of
-// another cluster are estimated, so that the profile's hash has to differ, nobody can tell.
-void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const Cluster& cluster,
-                         const Profile& profile) {
-  if (!plan.predicted) return;
-  const auto differs = [](const std::string& hash, const std::string& text) {
-    return !hash.empty() && hash != to_hex(hash_text(text));
-  };
-  const bool other_cluster = differs(plan.predicted->cluster_hash, to_toml(cluster));
-  const bool estimated = std::any_of(profile.measurements.begin(), profile.measurements.end(),
-                                     [](const Measurement& m) { return !m.estimate.empty(); });
-  if (differs(plan.predicted->profile_hash, to_toml(profile)) && !(other_cluster && estimated)) {
-    throw UserError(
-        place_of_key(options.plan, "profile_hash"),
-        format("the plan was made with another profile than %s, or with another --profile-device, "
-               "--profile-batch or --precision (profile_hash differs). Give what it was made with, "
-               "plan again, or remove this line to simulate it anyway.",
-               options.files.profile.value_or("the estimate of " + *options.model).c_str()));
-  }
-  if (other_cluster) {
-    std::fprintf(stderr,
-                 "warning: %s: the plan was made for another cluster than %s (cluster_hash "
-                 "differs): its predictions may not hold\n",
-                 place_of_key(options.plan, "cluster_hash").c_str(),
-                 options.files.cluster->c_str());
-  }
 }
 
 }  // namespace
@@ -222,14 +205,29 @@ int simulate_command(const Invocation& how) {
   OptionTable table = table_of(options);
   if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
 
-  const Cluster cluster = load_cluster(*options.files.cluster);
+  std::optional<BrowserSimulator> simulator;
+  if (options.with_simulator) simulator = load_browser_simulator("--with-simulator");
+  Cluster cluster = load_cluster(*options.files.cluster);
   const std::optional<Profile> estimated = estimated_profile(options.estimate, described(options));
   const Plan unchecked =
       estimated ? load_plan(options.plan, &*estimated) : load_plan_of(options.plan, options.files);
-  const Profile profile = estimated ? with_kinds_of(options.files, cluster, *estimated, &unchecked)
-                                    : load_profile_of(options.files, cluster, &unchecked);
-  const Plan plan = load_plan(options.plan, cluster, profile);
-  check_files_of_plan(options, plan, cluster, profile);
+  Profile profile = estimated ? with_kinds_of(options.files, cluster, *estimated, &unchecked)
+                              : load_profile_of(options.files, cluster, &unchecked);
+  const std::string text = read_file(options.plan);
+  Plan plan = parse_plan(text, options.plan, cluster, profile);
+  const std::string warning =
+      check_made_for(plan, cluster, profile,
+                     {options.plan, text, *options.files.cluster,
+                      options.files.profile.value_or("the estimate of " + *options.model)});
+  std::fputs(warning.c_str(), stderr);
+  std::optional<SimulatedChange> change;
+  if (options.what_if) {
+    ChangedPlan changed = changed_plan(plan, cluster, profile, *options.what_if, "--what-if");
+    change = {*options.what_if, changed.planned_anew};
+    plan = std::move(changed.plan);
+    cluster = std::move(changed.cluster);
+    profile = std::move(changed.profile);
+  }
   std::optional<Durations> durations;
   if (options.durations) {
     durations = parse_durations(read_file(*options.durations), *options.durations);
@@ -239,7 +237,7 @@ int simulate_command(const Invocation& how) {
                             options.gantt || options.svg || options.report || options.trace};
   if (durations) request.durations = &*durations;
   const Simulation simulation =
-      said_of(plan.runtime.empty() ? options.plan : place_of_key(options.plan, "runtime"),
+      said_of(plan.runtime.empty() ? options.plan : place_of_key(text, options.plan, "runtime"),
               [&] { return simulate(plan, cluster, profile, request); });
 
   const std::vector<UnmeasuredTimes> unmeasured = unmeasured_times(plan, cluster, profile);
@@ -249,20 +247,22 @@ int simulate_command(const Invocation& how) {
   if (options.report) {
     const ReportedRun run =
         simulated_run(plan, cluster, profile, simulation, options.plan, words_of(options));
-    write_file(*options.report, report_page({&run, 1}));
+    write_file(*options.report, report_page({&run, 1}, simulator));
   }
   if (options.json) {
-    std::fputs(simulation_json(plan, simulation, unmeasured).c_str(), stdout);
+    std::fputs(simulation_json(plan, simulation, unmeasured, change).c_str(), stdout);
     return 0;
   }
-  std::string text = simulation_table(plan, cluster, simulation);
-  if (durations) text += "\n" + replayed_text(*options.durations, *simulation.replayed);
-  if (!unmeasured.empty()) text += "\n" + unmeasured_text(unmeasured);
+  std::string said = simulation_table(plan, cluster, simulation);
+  if (change && change->planned_anew)
+    said += "planned anew, as the plan's devices are not all there\n";
+  if (durations) said += "\n" + replayed_text(*options.durations, *simulation.replayed);
+  if (!unmeasured.empty()) said += "\n" + unmeasured_text(unmeasured);
   if (options.gantt) {
     drawing.width = line_width();
-    text += "\n" + gantt_text(simulation, cluster, drawing);
+    said += "\n" + gantt_text(simulation, cluster, drawing);
   }
-  std::fputs(text.c_str(), stdout);
+  std::fputs(said.c_str(), stdout);
   if (options.report) std::printf("report written to %s\n", options.report->c_str());
   if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
   if (options.trace) {

@@ -3,52 +3,17 @@
 
 #include <algorithm>
 
-#include "base/json.h"
 #include "base/text.h"
-#include "launch/plan/plan_json.h"
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr int kVersion = 1;
 constexpr std::size_t kMostRows = 64;
 
 std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
 
 }  // namespace
-
-std::string simulation_json(const Plan& plan, const Simulation& simulation,
-                            const std::vector<UnmeasuredTimes>& unmeasured) {
-  Json json{{"version", kVersion},
-            {"model", plan.model},
-            {"system", plan.system},
-            {"throughput", simulation.throughput},
-            {"iteration_time", simulation.iteration_seconds},
-            {"global_batch", simulation.global_batch},
-            {"bytes_between_nodes", simulation.bytes_between_nodes},
-            {"window", simulation.window_seconds},
-            {"actions", simulation.actions},
-            {"stages", Json::array()}};
-  for (const SimulatedStage& stage : simulation.stages) {
-    json["stages"].push_back({{"virtual_worker", stage.virtual_worker},
-                              {"stage", stage.stage},
-                              {"replica", stage.replica},
-                              {"device", to_string(stage.device)},
-                              {"busy", stage.busy},
-                              {"bubble", stage.bubble},
-                              {"communication", stage.communication},
-                              {"peak_memory", stage.memory}});
-  }
-  json["unmeasured"] = unmeasured_json(unmeasured);
-  if (simulation.replayed) {
-    const Replayed& replayed = *simulation.replayed;
-    json["replay"] = {{"minibatches", replayed.minibatches}, {"seconds", replayed.seconds},
-                      {"recorded", replayed.recorded},       {"medians", replayed.medians},
-                      {"of_profile", replayed.of_profile},   {"ignored", replayed.rest}};
-  }
-  return json.dump(2) + "\n";
-}
 
 std::string replayed_text(const std::string& file, const Replayed& replayed) {
   std::string text =

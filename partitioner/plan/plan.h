@@ -122,6 +122,8 @@ Plan load_plan(const std::filesystem::path& path, const Profile* names = nullptr
 // The same for a cluster and a profile, which it must match: its model, its layers, devices that
 // exist. Every problem with its line in the file.
 Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile);
+Plan parse_plan(std::string_view text, const std::string& file, const Cluster& cluster,
+                const Profile& profile);
 // With the names of each stage's layers in a comment, where a profile is given.
 std::string to_toml(const Plan& plan, const Profile* names = nullptr);
 // By way of that text.

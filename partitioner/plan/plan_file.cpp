@@ -284,8 +284,8 @@ class PlanFile {
 
 // In a comment, which ends with its line.
 std::string in_one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   return text;
 }
 
@@ -348,8 +348,12 @@ Plan load_plan(const std::filesystem::path& path, const Profile* names) {
 }
 
 Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile) {
-  const TomlValue root = parse_toml(read_file(path), path.string());
-  const std::string file = path.string();
+  return parse_plan(read_file(path), path.string(), cluster, profile);
+}
+
+Plan parse_plan(std::string_view text, const std::string& file, const Cluster& cluster,
+                const Profile& profile) {
+  const TomlValue root = parse_toml(text, file);
   check_file_kind(root, file, FileKind::plan);
   return PlanFile(root, file, &cluster, &profile, &profile).read();
 }

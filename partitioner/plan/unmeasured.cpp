@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -74,6 +75,20 @@ std::vector<UnmeasuredTimes> unmeasured_times(const Plan& plan, const Cluster& c
     if (!text.empty()) result.push_back({kind.name, TimeOrigin::extrapolated, text});
   }
   return result;
+}
+
+Json unmeasured_json(const std::vector<UnmeasuredTimes>& times) {
+  Json json = Json::array();
+  for (const UnmeasuredTimes& one : times) {
+    Json entry{{"device", one.kind}, {"how", to_string(one.origin)}, {"what", one.text}};
+    if (one.record) {
+      entry["expected_error"] = Json{{"mean", one.record->mean},
+                                     {"worst", one.record->worst},
+                                     {"compared", one.record->compared}};
+    }
+    json.push_back(std::move(entry));
+  }
+  return json;
 }
 
 std::string unmeasured_text(const std::vector<UnmeasuredTimes>& times) {

@@ -14,6 +14,8 @@
 // Which of a plan's times were not measured, so that a prediction states what it is based on.
 namespace hetpipe {
 
+class Json;
+
 enum class TimeOrigin {
   estimated,    // no measurement on the kind at all (profile/estimate.h)
   extrapolated  // measured, but all at larger batches, or all at smaller ones
@@ -32,6 +34,11 @@ struct UnmeasuredTimes {
 // no two measured batches; in the cluster's order of kinds. Ensures that check_plan has passed.
 std::vector<UnmeasuredTimes> unmeasured_times(const Plan& plan, const Cluster& cluster,
                                               const Profile& profile);
+
+// An array of device, how ("estimated", "extrapolated"), what (as text) and, of estimates,
+// expected_error: mean and worst |relative error| of how many that were compared with measurements
+// (profile/estimate_record.h).
+Json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
 
 // As text: a line each under a heading; empty if everything was measured.
 std::string unmeasured_text(const std::vector<UnmeasuredTimes>& times);

@@ -64,7 +64,10 @@ std::vector<Answer> what_if(const PlanRequest& request, const Plan& plan,
     PlanRequest changed = request;
     changed.cluster = pool.cluster;
     changed.profile = pool.profile;
-    if (pool.minibatch) changed.minibatch = pool.minibatch;
+    const PlanSettings& set = pool.settings;
+    if (set.minibatch) changed.minibatch = set.minibatch;
+    if (set.in_flight) changed.in_flight = set.in_flight;
+    if (set.clock_distance) changed.clock_distance = set.clock_distance;
     try {
       Answer answer = judged(changed, make_plan(changed));
       answer.change = pool.change;

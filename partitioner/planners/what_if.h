@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,9 +12,10 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/unmeasured.h"
 #include "partitioner/planners/planner.h"
+#include "partitioner/planners/what_if_settings.h"
 #include "partitioner/profile/profile.h"
 
-// Plans for other pools, links and minibatches: a request changed by a text, planned and compared.
+// Plans for other pools, links and settings: a request changed by a text, planned and compared.
 namespace hetpipe {
 
 // A device type that the cluster does not have, by name: from a catalogue of devices.
@@ -21,7 +23,8 @@ using FindKind = std::function<std::optional<DeviceKind>(const std::string& name
 
 struct PoolChange {
   Cluster cluster;
-  std::optional<int> minibatch = {};  // absent: the request's
+  PlanSettings settings = {};
+  std::map<DeviceName, DeviceName> before = {};  // what its devices were called; of added ones none
 };
 
 // The cluster after the changes, separated by commas:
@@ -35,6 +38,7 @@ struct PoolChange {
 //   inter xF        ... of those between nodes, likewise, but for those with a rule of their own
 //   link A B xF     ... of the one between two nodes or two types of device, likewise
 //   minibatch = N   samples of a virtual worker's minibatch
+//   in-flight = N, clock-distance = N   likewise Nm and D
 // `known` are the names that a kind may have beside the cluster's, for "did you mean". UserError
 // under `where` that names what is wrong with which change.
 PoolChange changed_pool(const Cluster& cluster, std::string_view changes, const FindKind& find_kind,
@@ -63,8 +67,8 @@ Answer judged(const PlanRequest& request, const Plan& plan);
 struct ChangedPool {
   std::string change;
   Cluster cluster;
-  Profile profile;                    // that covers its kinds
-  std::optional<int> minibatch = {};  // absent: the request's
+  Profile profile;  // that covers its kinds
+  PlanSettings settings = {};
 };
 
 // The answer for the request's plan, then for each changed pool. One for which nothing can be

@@ -8,6 +8,7 @@
 #include "partitioner/cluster/device_type.h"
 #include "partitioner/planners/what_if.h"
 #include "partitioner/planners/what_if_settings.h"
+#include "partitioner/trimmed.h"
 
 namespace hetpipe {
 namespace {
@@ -34,10 +35,17 @@ class ClusterChange {
  public:
   ClusterChange(const Cluster& cluster, const FindKind& find_kind,
                 const std::vector<std::string>& known, const std::string& where)
-      : cluster_(cluster), find_kind_(find_kind), known_(known), where_(where) {}
+      : cluster_(cluster), find_kind_(find_kind), known_(known), where_(where) {
+    for (const Node& node : cluster.nodes) {
+      auto& names = before_.emplace_back();
+      for (std::size_t i = 0; i < node.kinds.size(); ++i) {
+        names.emplace_back(DeviceName{node.name, static_cast<int>(i)});
+      }
+    }
+  }
 
   void apply(const std::string& text) {
-    if (is_setting(text)) return apply_setting(text, cluster_, minibatch_, where_);
+    if (is_setting(text)) return apply_setting(text, cluster_, settings_, where_);
     const Change change = parsed(text);
     if (change.adds) {
       add(change);
@@ -58,7 +66,14 @@ class ClusterChange {
       throw UserError(where_,
                       "leaves no device (at least one is needed to compute). Remove fewer.");
     }
-    return {std::move(cluster_), minibatch_};
+    PoolChange change{std::move(cluster_), settings_};
+    for (std::size_t n = 0; n < before_.size(); ++n) {
+      for (std::size_t i = 0; i < before_[n].size(); ++i) {
+        if (!before_[n][i]) continue;
+        change.before[{change.cluster.nodes[n].name, static_cast<int>(i)}] = *before_[n][i];
+      }
+    }
+    return change;
   }
 
  private:
@@ -75,13 +90,13 @@ class ClusterChange {
     if (!change.adds && text[0] != '-') {
       refuse(change,
              std::string("neither adds nor removes devices (such changes start with + or -), nor "
-                         "does it name links or the minibatch. ") +
+                         "does it name links or a setting. ") +
                  kChangeGrammar);
     }
-    std::string rest = trimmed(std::string_view(text).substr(1));
+    std::string rest(trimmed(std::string_view(text).substr(1)));
     if (const std::size_t at = rest.find('@'); at != rest.npos) {
       change.node = trimmed(std::string_view(rest).substr(at + 1));
-      rest = trimmed(std::string_view(rest).substr(0, at));
+      rest = std::string(trimmed(std::string_view(rest).substr(0, at)));
       if (change.node.empty())
         refuse(change, std::string("no node follows the @. ") + kChangeGrammar);
       if (change.node.find_first_of(" \t@") != std::string::npos) {
@@ -156,9 +171,11 @@ class ClusterChange {
                    "[link.inter_node] to its file.");
       }
       cluster_.nodes.push_back({change.node, {}});
+      before_.emplace_back();
     }
     Node& node = node_named(change, change.node);
     node.kinds.insert(node.kinds.end(), static_cast<std::size_t>(change.number.value_or(1)), kind);
+    names_of(node).resize(node.kinds.size());
   }
 
   void remove_node(const Change& change) {
@@ -166,8 +183,9 @@ class ClusterChange {
       refuse(change, "'" + change.name + "' is a device type, not a node. Write -1 " + change.name +
                          " for one of them.");
     }
-    const Node& node = node_named(change, change.name);
-    cluster_.nodes.erase(cluster_.nodes.begin() + (&node - cluster_.nodes.data()));
+    const auto at = &node_named(change, change.name) - cluster_.nodes.data();
+    cluster_.nodes.erase(cluster_.nodes.begin() + at);
+    before_.erase(before_.begin() + at);
   }
 
   void remove_device(const Change& change) {
@@ -177,7 +195,16 @@ class ClusterChange {
       refuse(change, format("node %s has %zu devices, counted from 0. Name one of them.",
                             node.name.c_str(), node.kinds.size()));
     }
-    node.kinds.erase(node.kinds.begin() + device.index);
+    remove_at(node, device.index);
+  }
+
+  std::vector<std::optional<DeviceName>>& names_of(const Node& node) {
+    return before_[static_cast<std::size_t>(&node - cluster_.nodes.data())];
+  }
+
+  void remove_at(Node& node, std::ptrdiff_t index) {
+    node.kinds.erase(node.kinds.begin() + index);
+    names_of(node).erase(names_of(node).begin() + index);
   }
 
   void remove_kind(const Change& change) {
@@ -189,10 +216,9 @@ class ClusterChange {
     }
     int left = *change.number;
     const auto take = [&](Node& node) {
-      for (auto at = node.kinds.end(); at != node.kinds.begin() && left > 0;) {
-        --at;
-        if (*at != *kind) continue;
-        at = node.kinds.erase(at);
+      for (std::size_t i = node.kinds.size(); i-- > 0 && left > 0;) {
+        if (node.kinds[i] != *kind) continue;
+        remove_at(node, static_cast<std::ptrdiff_t>(i));
         --left;
       }
     };
@@ -216,7 +242,8 @@ class ClusterChange {
   }
 
   Cluster cluster_;
-  std::optional<int> minibatch_;
+  std::vector<std::vector<std::optional<DeviceName>>> before_;  // [node][device]
+  PlanSettings settings_;
   const FindKind& find_kind_;
   const std::vector<std::string>& known_;
   const std::string& where_;
@@ -227,7 +254,9 @@ class ClusterChange {
 PoolChange changed_pool(const Cluster& cluster, std::string_view changes, const FindKind& find_kind,
                         const std::vector<std::string>& known, const std::string& where) {
   ClusterChange change(cluster, find_kind, known, where);
-  for (const std::string& text : split(std::string(changes), ',')) change.apply(trimmed(text));
+  for (const std::string& text : split(std::string(changes), ',')) {
+    change.apply(std::string(trimmed(text)));
+  }
   return change.result();
 }
 

@@ -10,16 +10,26 @@
 #include "base/text.h"
 #include "partitioner/cluster/device_type.h"
 #include "partitioner/rate_text.h"
+#include "partitioner/trimmed.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr double kMostFactor = 1e6;
 constexpr double kMostBandwidth = 1e18;  // bytes/s
-constexpr int kMostSamples = 1'000'000'000;
+// As in a plan file.
+struct Range {
+  int least;
+  int most;
+  int usual;
+  const char* what;
+};
+constexpr Range kSamples{1, 1'000'000'000, 64, "samples"};
+constexpr Range kMinibatches{1, 10'000, 4, "minibatches in flight"};
+constexpr Range kWaves{0, 10'000, 1, "waves"};
 constexpr const char* kGrammar =
     "Write links x2, intra x2, inter x2, link NODE NODE x2, or = and bytes per second (12.5e9, "
-    "100Gb/s) in place of x2; or minibatch = 64.";
+    "100Gb/s) in place of x2; or minibatch = 64, in-flight = 4, clock-distance = 1.";
 
 std::string first_word(const std::string& text) {
   return text.substr(0, text.find_first_of(" \t="));
@@ -46,7 +56,8 @@ class Setter {
  public:
   Setter(const std::string& text, const std::string& where) : where_(where) {
     setting_.text = text;
-    const std::vector<std::string> known{"links", "intra", "inter", "link", "minibatch"};
+    const std::vector<std::string> known{"links",     "intra",     "inter",         "link",
+                                         "minibatch", "in-flight", "clock-distance"};
     if (std::find(known.begin(), known.end(), first_word(text)) == known.end()) {
       refuse(unknown("change", first_word(text), known) + ". " + kChangeGrammar);
     }
@@ -67,13 +78,17 @@ class Setter {
     }
   }
 
-  void apply(Cluster& cluster, std::optional<int>& minibatch) {
+  void apply(Cluster& cluster, PlanSettings& settings) {
     const std::string& what = setting_.names.front();
     if (what != "link" && setting_.names.size() != 1) {
       refuse("'" + setting_.names[1] + "' is one word too many. " + kGrammar);
     }
     if (what == "minibatch") {
-      minibatch = samples();
+      settings.minibatch = whole(kSamples);
+    } else if (what == "in-flight") {
+      settings.in_flight = whole(kMinibatches);
+    } else if (what == "clock-distance") {
+      settings.clock_distance = whole(kWaves);
     } else if (what == "link") {
       set_between(cluster);
     } else if (what == "links") {
@@ -120,15 +135,16 @@ class Setter {
     return *value;
   }
 
-  int samples() const {
+  int whole(const Range& range) const {
     if (setting_.factor) {
-      refuse("the planner chooses the minibatch it starts from. Write minibatch = 64.");
+      refuse(format("a number of %s is set, not multiplied. Write %s = %d.", range.what,
+                    setting_.names.front().c_str(), range.usual));
     }
     const auto value = try_real(setting_.value);
-    if (!value || *value != std::floor(*value) || *value < 1 || *value > kMostSamples) {
+    if (!value || *value != std::floor(*value) || *value < range.least || *value > range.most) {
       refuse("'" + setting_.value +
-             format("' is not a number of samples (a whole one between 1 and %d). Correct it.",
-                    kMostSamples));
+             format("' is not a number of %s (a whole one between %d and %d). Correct it.",
+                    range.what, range.least, range.most));
     }
     return static_cast<int>(*value);
   }
@@ -210,20 +226,14 @@ class Setter {
 
 }  // namespace
 
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
-
 bool is_setting(const std::string& text) {
   const std::string word = first_word(text);
   return !word.empty() && word[0] >= 'a' && word[0] <= 'z';
 }
 
-void apply_setting(const std::string& text, Cluster& cluster, std::optional<int>& minibatch,
+void apply_setting(const std::string& text, Cluster& cluster, PlanSettings& settings,
                    const std::string& where) {
-  Setter(text, where).apply(cluster, minibatch);
+  Setter(text, where).apply(cluster, settings);
 }
 
 }  // namespace hetpipe

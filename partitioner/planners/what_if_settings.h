@@ -13,16 +13,22 @@ namespace hetpipe {
 // All changes, for messages.
 inline constexpr const char* kChangeGrammar =
     "Write +N TYPE @NODE, -NODE, -NODE:INDEX, -N TYPE [@NODE], links x2, inter x2, intra x2, "
-    "link NODE NODE x2 or minibatch = 64, separated by commas.";
+    "link NODE NODE x2, minibatch = 64, in-flight = 4 or clock-distance = 1, separated by commas.";
 
-std::string trimmed(std::string_view text);  // of spaces and tabs at both ends
+// What changes set of a plan; absent: nothing.
+struct PlanSettings {
+  std::optional<int> minibatch = {};  // samples, of every virtual worker
+  std::optional<int> in_flight = {};  // Nm
+  std::optional<int> clock_distance = {};
+  bool operator==(const PlanSettings&) const = default;
+};
 
-// Whether it is one of "links x2", "intra x0.5", "inter = 12.5e9", "link n0 n1 = 10Gb/s" and
-// "minibatch = 64", or a word in their place.
+// Whether it is one of "links x2", "intra x0.5", "inter = 12.5e9", "link n0 n1 = 10Gb/s",
+// "minibatch = 64", "in-flight = 4" and "clock-distance = 1", or a word in their place.
 bool is_setting(const std::string& text);
 
 // UserError under `where` that names what is wrong with it.
-void apply_setting(const std::string& text, Cluster& cluster, std::optional<int>& minibatch,
+void apply_setting(const std::string& text, Cluster& cluster, PlanSettings& settings,
                    const std::string& where);
 
 }  // namespace hetpipe

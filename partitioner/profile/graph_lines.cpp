@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "partitioner/trimmed.h"
 
 namespace hetpipe {
 namespace {
@@ -209,13 +210,6 @@ void GraphProblems::at(int line, std::string text) {
   if (problems_.list().size() < kMostProblems) {
     problems_.add(file_ + ":" + std::to_string(line), std::move(text));
   }
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 std::optional<int> node_number(std::string_view word) {

@@ -55,8 +55,6 @@ class GraphProblems {
 // and edges that are given twice, edges of unknown nodes, no node at all.
 GraphLines read_graph_lines(std::string_view text, GraphProblems& problems);
 
-std::string_view trimmed(std::string_view text);
-
 // The number of "node12"; nothing for any other word.
 std::optional<int> node_number(std::string_view word);
 

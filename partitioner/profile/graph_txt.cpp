@@ -8,6 +8,7 @@
 #include "partitioner/profile/graph_batch.h"
 #include "partitioner/profile/graph_lines.h"
 #include "partitioner/profile/graph_order.h"
+#include "partitioner/trimmed.h"
 
 namespace hetpipe {
 namespace {

@@ -33,7 +33,7 @@ std::string folded(std::string_view word) {
   return text;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view unquoted(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\"";
   const std::size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
@@ -44,7 +44,7 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   std::vector<std::string_view> cells;
   for (std::size_t start = 0; start <= line.size();) {
     const std::size_t end = std::min(line.find(',', start), line.size());
-    cells.push_back(trimmed(line.substr(start, end - start)));
+    cells.push_back(unquoted(line.substr(start, end - start)));
     start = end + 1;
   }
   return cells;
@@ -96,7 +96,7 @@ class DurationsReader {
       const std::string_view line = text_.substr(start, end - start);
       start = end + 1;
       ++line_;
-      if (trimmed(line).empty()) continue;
+      if (unquoted(line).empty()) continue;
       if (columns_.empty()) {
         if (!read_header(cells_of(line))) problems_.throw_if_any();
       } else {

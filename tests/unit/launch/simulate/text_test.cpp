@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "partitioner/simulator/chrome_trace.h"
+#include "partitioner/simulator/simulation_json.h"
 #include "tests/unit/partitioner/simulator/pictures.h"
 
 namespace hetpipe {

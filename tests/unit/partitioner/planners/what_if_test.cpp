@@ -117,7 +117,7 @@ TEST(ChangedCluster, WhatCannotBeDoneSaysWhy) {
   EXPECT_THAT(user_error([&] { after("+1 fast @n1", alone); }), HasSubstr("[link.inter_node]"));
 }
 
-TEST(ChangedPool, LinksAndMinibatch) {
+TEST(ChangedPool, LinksAndSettings) {
   Cluster cluster = kPool;  // 10e9 within nodes, 1e9 between them
   cluster.between.push_back({{}, {"n0", "n1"}, {1e6, 0, false}, false});
   const auto bandwidths = [&](const char* changes) {
@@ -137,9 +137,39 @@ TEST(ChangedPool, LinksAndMinibatch) {
   // The latency stays.
   EXPECT_EQ(after("link n0 n2 x3", cluster).link({"n0", 0}, {"n2", -1}).latency, 50e-6);
   const PoolChange pool = changed_pool(kPool, "minibatch = 64, -n1", find_kind, {}, "--what-if");
-  EXPECT_EQ(pool.minibatch, 64);
+  EXPECT_EQ(pool.settings, (PlanSettings{64, {}, {}}));
   EXPECT_EQ(text_of(pool.cluster), "n0: fast slow | n2:");
-  EXPECT_EQ(changed_pool(kPool, "links x2", find_kind, {}, "--what-if").minibatch, std::nullopt);
+  const auto settings = [](const char* changes) {
+    return changed_pool(kPool, changes, find_kind, {}, "--what-if").settings;
+  };
+  EXPECT_EQ(settings("links x2"), PlanSettings{});
+  EXPECT_EQ(settings("in-flight = 4, clock-distance = 0"), (PlanSettings{{}, 4, 0}));
+  for (const auto& [change, why] : {std::pair{"in-flight x2", "Write in-flight = 4."},
+                                    {"in-flight = 0", "a whole one between 1 and 10000"},
+                                    {"clock-distance = 1.5", "not a number of waves"},
+                                    {"in_flight = 2", "did you mean 'in-flight'?"}}) {
+    EXPECT_THAT(user_error([&] { settings(change); }), HasSubstr(why)) << change;
+  }
+}
+
+// "n0:0 was n0:1, ..."
+TEST(ChangedPool, WhatDevicesWereCalled) {
+  const std::vector<std::pair<const char*, const char*>> kCases{
+      {"links x2", "n0:0=n0:0 n0:1=n0:1 n1:0=n1:0 n1:1=n1:1"},
+      {"-n0:0", "n0:0=n0:1 n1:0=n1:0 n1:1=n1:1"},
+      {"-n0", "n1:0=n1:0 n1:1=n1:1"},
+      {"-1 fast @n1, +2 slow @n1", "n0:0=n0:0 n0:1=n0:1 n1:0=n1:1"},
+      {"-n0:0, -n0:0, +fast @n0", "n1:0=n1:0 n1:1=n1:1"},
+      {"+fast @new, -n1:1", "n0:0=n0:0 n0:1=n0:1 n1:0=n1:0"},
+  };
+  for (const auto& [change, expected] : kCases) {
+    std::vector<std::string> names;
+    for (const auto& [now, before] :
+         changed_pool(kPool, change, find_kind, {}, "--what-if").before) {
+      names.push_back(to_string(now) + "=" + to_string(before));
+    }
+    EXPECT_EQ(join(names, " "), expected) << change;
+  }
 }
 
 PlanRequest request() {
@@ -166,6 +196,10 @@ TEST(WhatIf, EachPoolIsPlannedAndCompared) {
   EXPECT_DOUBLE_EQ(answers[1].relative, answers[1].throughput / plan.predicted->throughput - 1);
   EXPECT_LT(answers[1].relative, -0.3);
   EXPECT_GT(answers[2].relative, 0.1);
+  const auto deeper = what_if(asked, plan, {{"", asked.cluster, asked.profile, {32, 3, 1}}})[1];
+  EXPECT_EQ(deeper.plan->minibatch, 32);
+  EXPECT_EQ(deeper.plan->in_flight, 3);
+  EXPECT_EQ(deeper.plan->server->clock_distance, 1);
   const std::string table = what_if_table(answers, asked);
   for (const char* part :
        {"as it is", "-n1", "+2 fast @n2", "compute", "%", "change of samples/s"}) {
@@ -196,6 +230,10 @@ TEST(WhatIf, ChangesAreOfTheObjective) {
   EXPECT_DOUBLE_EQ(answers[1].worth, asked.worth(*answers[1].plan, answers[1].throughput));
   EXPECT_DOUBLE_EQ(answers[1].relative, answers[1].worth / answers[0].worth - 1);
   EXPECT_GT(answers[1].relative, answers[1].relative_throughput + 0.01);
+  const auto deeper = what_if(asked, plan, {{"", asked.cluster, asked.profile, {32, 3, 1}}})[1];
+  EXPECT_EQ(deeper.plan->minibatch, 32);
+  EXPECT_EQ(deeper.plan->in_flight, 3);
+  EXPECT_EQ(deeper.plan->server->clock_distance, 1);
   const std::string table = what_if_table(answers, asked);
   EXPECT_THAT(table, HasSubstr("change of worth"));
   EXPECT_THAT(table, HasSubstr(format("%.4g", answers[1].throughput)));
