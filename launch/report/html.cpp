@@ -61,6 +61,9 @@ std::string html_bytes(std::int64_t bytes) {
 std::string html_rate(double per_second, const char* what) {
   return html_number(per_second, format("%.4g %s", per_second, what));
 }
+std::string html_bandwidth(double bytes_per_second) {
+  return html_number(bytes_per_second, format_bytes(bytes_per_second) + "/s");
+}
 std::string html_percent(double fraction) { return html_number(fraction, shown_percent(fraction)); }
 std::string html_accuracy(double fraction) {
   return html_number(fraction, format("%.2f %%", 100 * fraction));

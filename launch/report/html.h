@@ -23,6 +23,7 @@ std::string html_seconds(double seconds);
 std::string html_bytes(double bytes);
 std::string html_bytes(std::int64_t bytes);
 std::string html_rate(double per_second, const char* what);  // "465 samples/s"
+std::string html_bandwidth(double bytes_per_second);          // "941 MB/s"
 std::string html_percent(double fraction);                   // "12.3 %"
 std::string html_accuracy(double fraction);                  // "86.37 %"
 std::string html_loss(double loss);                          // "0.3693"

@@ -61,8 +61,8 @@ std::string routes_table(const ReportedRun& run) {
       least = share;
     }
     table.add({html_text(route.from + " to " + route.to), html_count(route.messages),
-               html_bytes(route.bytes), html_rate(route.reached / 1e6, "MB/s"),
-               stated > 0 ? html_rate(stated / 1e6, "MB/s") : "-",
+               html_bytes(route.bytes), html_bandwidth(route.reached),
+               stated > 0 ? html_bandwidth(stated) : "-",
                stated > 0 ? html_percent(share) : "-"});
   }
   std::string html;

@@ -100,7 +100,8 @@ PanelRun panel_run(std::span<const ReportedRun> runs, std::size_t i, const PageR
           runs.size() > 1 ? 3 : 2,
           room.timelines / runs.size(),
           room.file,
-          simulator};
+          simulator,
+          runs.first(i)};
 }
 
 std::string page_of(std::span<const ReportedRun> runs, const std::vector<std::string>& limits,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct PanelRun {
   std::size_t most_bytes = 0;  // that its timeline may take
   std::size_t most_text = 0;   // of each of its files
   bool simulator = false;      // the page has one
+  std::span<const ReportedRun> before{};  // runs that stand before it
 };
 
 std::string limit_panel(const PanelRun& of);       // what limits the run, and what helps most

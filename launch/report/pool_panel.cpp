@@ -104,7 +104,7 @@ std::vector<NodeCard> nodes_of(const PanelRun& of) {
 }
 
 void add_link(const std::string& what, const Link& link, HtmlTable& table) {
-  table.add({html_text(what), html_rate(link.bandwidth / 1e9, "GB/s"), html_seconds(link.latency),
+  table.add({html_text(what), html_bandwidth(link.bandwidth), html_seconds(link.latency),
              link.emulate ? "emulated" : "as they are"});
 }
 

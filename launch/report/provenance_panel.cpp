@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
+#include "base/text.h"
 #include "launch/command/version.h"
 #include "launch/report/html.h"
 #include "launch/report/panels.h"
@@ -42,6 +43,21 @@ std::string facts(const ReportedRun& run) {
   return table.html();
 }
 
+// A file is on the page once.
+std::string text_of(const PanelRun& of, const RunText& file) {
+  for (std::size_t i = 0; i < of.before.size(); ++i) {
+    for (const RunText& other : of.before[i].texts) {
+      if (other.name != file.name || other.hash != file.hash) continue;
+      return html_paragraph(html_text(file.name) +
+                            format(" is that of <a href=\"#run%zu-provenance\">", i) +
+                            html_text(of.before[i].name) + "</a>.");
+    }
+  }
+  return html_details(
+      file.name + (file.text.size() > of.most_text ? " (shortened)" : " in full"),
+      html_code(shortened_text(file.text, of.most_text)));
+}
+
 }  // namespace
 
 std::string provenance_panel(const PanelRun& of) {
@@ -49,11 +65,7 @@ std::string provenance_panel(const PanelRun& of) {
   html +=
       html_paragraph(of.run.simulation ? "To repeat it:" : "To repeat it, where its directory is:");
   html += html_code(run_again(of.run, of.run.name + "-again"));
-  for (const RunText& file : of.run.texts) {
-    html +=
-        html_details(file.name + (file.text.size() > of.most_text ? " (shortened)" : " in full"),
-                     html_code(shortened_text(file.text, of.most_text)));
-  }
+  for (const RunText& file : of.run.texts) html += text_of(of, file);
   html += html_details("The version that wrote this page", html_code(version_text()));
   return html_section(of.id + "-provenance", of.level, "Provenance", html);
 }

@@ -20,7 +20,7 @@ constexpr double kRankRow = 34;
 constexpr double kRowsTop = 24;
 constexpr double kAxis = 24;
 constexpr std::size_t kActionBytes = 27;  // of the page, about
-constexpr std::size_t kLeastActions = 300;
+constexpr std::size_t kLeastActions = 150;
 constexpr std::size_t kDrawnAtOnce = 400;  // actions without the script
 
 std::string row_name(const TraceInfo& info) {
@@ -167,7 +167,7 @@ std::string detail(const PanelRun& of, const ShownTimeline& timeline) {
   const ShownWindow& window = timeline.windows.front();
   const double start = window.start;
   const double end =
-      std::max(drawn_until(window, std::clamp<std::size_t>(of.most_bytes / 500, 60, kDrawnAtOnce)),
+      std::max(drawn_until(window, std::clamp<std::size_t>(of.most_bytes / 500, 20, kDrawnAtOnce)),
                start + 1e-6);
   const double bottom = height_of(of.run);
   const double scale = kTimeline / (end - start);

@@ -64,7 +64,7 @@ std::string slider(const PanelRun& of, const std::string& name, const std::strin
 
 std::string link_slider(const PanelRun& of, const std::string& name, const std::string& label,
                         const std::string& change, const Link& link) {
-  return slider(of, name, html_text(label) + " (" + html_rate(link.bandwidth / 1e9, "GB/s") + ")",
+  return slider(of, name, html_text(label) + " (" + html_bandwidth(link.bandwidth) + ")",
                 format("min=\"0\" max=\"%zu\" value=\"%d\" data-change=\"", std::size(kFactors) - 1,
                        kUsualFactor) +
                     html_text(change) + "\"");

@@ -23,6 +23,7 @@ TEST(Html, TextIsNeverMarkup) {
 TEST(Html, NumbersKeepWhatTheyRound) {
   EXPECT_EQ(html_percent(0.123456789), "<data value=\"0.123456789\">12.3 %</data>");
   EXPECT_EQ(html_bytes(std::int64_t{8437904}), "<data value=\"8437904\">8.4 MB</data>");
+  EXPECT_EQ(html_bandwidth(12.5e9), "<data value=\"12500000000\">12.5 GB/s</data>");
   EXPECT_EQ(html_rate(465.02439660553324, "samples/s"),
             "<data value=\"465.02439660553324\">465 samples/s</data>");
 }
