@@ -12,6 +12,8 @@
 namespace hetpipe {
 namespace {
 
+constexpr double kAsLittle = 0.02;  // of a device's time
+
 DeviceTime of_result(const Json& rank) {
   DeviceTime time;
   time.virtual_worker = rank.at("virtual_worker").get<int>();
@@ -145,12 +147,24 @@ const TimePart& largest_wait(const DeviceTime& time) {
 }
 
 const DeviceTime* least_in_bubbles(const std::vector<DeviceTime>& times) {
-  const DeviceTime* least = nullptr;
+  const auto bubbles = [](const DeviceTime& time) { return time.bubble / time.total; };
+  const auto servers = [](const DeviceTime& time) { return time.server / time.total; };
+  std::vector<const DeviceTime*> used;
   for (const DeviceTime& time : times) {
-    if (time.total <= 0 || time.compute() <= 0) continue;
-    if (least == nullptr || time.bubble / time.total < least->bubble / least->total) least = &time;
+    if (time.total > 0 && time.compute() > 0) used.push_back(&time);
   }
-  return least;
+  if (used.empty()) return nullptr;
+  double least = 1;
+  for (const DeviceTime* time : used) least = std::min(least, bubbles(*time));
+  const DeviceTime* found = nullptr;
+  for (const DeviceTime* time : used) {
+    if (bubbles(*time) > least + kAsLittle) continue;
+    if (found == nullptr || servers(*time) < servers(*found) - kAsLittle ||
+        (servers(*time) <= servers(*found) + kAsLittle && bubbles(*time) < bubbles(*found))) {
+      found = time;
+    }
+  }
+  return found;
 }
 
 }  // namespace hetpipe

@@ -58,7 +58,8 @@ std::vector<DeviceTime> device_times(const ReportedRun& run);
 // Of these, the part that took longest of what is not computing.
 const TimePart& largest_wait(const DeviceTime& time);
 // Who waited for other stages for the smallest share of its time: whatever else took its time is
-// what these wait for. Null: nobody computed.
+// what these wait for. Of those that are alike in that, who waits least for servers, which also
+// wait for other virtual workers. Null: nobody computed.
 const DeviceTime* least_in_bubbles(const std::vector<DeviceTime>& times);
 
 }  // namespace hetpipe

@@ -7,11 +7,16 @@
 #include "launch/report/html.h"
 #include "launch/report/panels.h"
 #include "launch/report/run_again.h"
+#include "launch/report/slow_spells.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/schedule/schedule.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr double kComputes = 0.5;     // of the device's time: then it is computing that limits
+constexpr double kWaits = 0.1;        // of it, for other stages
+constexpr double kSpells = 0.1;       // of it, lost while it was slow
 constexpr double kWorthDoing = 5e-3;  // of the samples/s
 
 std::string kind_name(const PanelRun& of, const DeviceTime& time) {
@@ -25,6 +30,29 @@ std::string by_measured(const PanelRun& of) {
   return of.run.simulation ? "" : " with the times that were measured";
 }
 
+bool flushes(const Plan& plan) { return traits(composition(plan).schedule).has_flush; }
+
+// Waiting that more in flight would make up for, by the simulator where it could be asked. A flush
+// is never made up for: twice as many micro-batches then have to make up for a quarter.
+bool too_little_in_flight(const PanelRun& of, const std::optional<RunAdvice>& advice,
+                          const DeviceTime& awaited) {
+  const double lost = awaited.bubble / awaited.total;
+  if (!advice) return lost > kComputes;
+  const Explanation& asked = advice->explanation;
+  if (asked.bottleneck.limited_by == "depth" || asked.bottleneck.limited_by == "memory") return true;
+  return flushes(of.run.plan) && asked.depth.relative_throughput >= 0.25 * lost / (1 - lost);
+}
+
+std::string depth_clause(const PanelRun& of, const std::optional<RunAdvice>& advice) {
+  const bool flush = flushes(of.run.plan);
+  const std::string what = flush ? "micro-batches" : "minibatches in flight";
+  const int now = flush ? of.run.plan.micro_batches : of.run.plan.in_flight;
+  if (advice && advice->explanation.depth.limited_by == "memory") {
+    return format("Too little memory for more %s (now %d) limits", what.c_str(), now);
+  }
+  return format("Too few %s (%d) limit", what.c_str(), now);
+}
+
 std::string limit_clause(const TimePart& part, const DeviceTime& time) {
   const std::string name = part.name;
   if (name == "compute") return format("Computing on stage %d limits", time.stage);
@@ -35,12 +63,26 @@ std::string limit_clause(const TimePart& part, const DeviceTime& time) {
   return "Time that is none of computing, waiting or data (the host, checkpoints) limits";
 }
 
-std::string measured_sentence(const PanelRun& of, const DeviceTime& awaited) {
+// What of its time decides what the others wait for.
+std::string clause_of(const PanelRun& of, const DeviceTime& awaited, const SlowSpells& spells,
+                      const std::optional<RunAdvice>& advice) {
+  const TimePart& wait = largest_wait(awaited);
+  const bool computes =
+      awaited.compute() >= kComputes * awaited.total || wait.seconds(awaited) < awaited.compute();
+  const bool waits = std::string(wait.name) == "bubble" && wait.seconds(awaited) >= kWaits * awaited.total;
+  if (spells.alone && spells.seconds >= kSpells * awaited.total) {
+    return format("A device that is slow now and then, on stage %d, limits", awaited.stage);
+  }
+  if (waits && too_little_in_flight(of, advice, awaited)) return depth_clause(of, advice);
+  return limit_clause(computes ? kTimeParts.front() : wait, awaited);
+}
+
+std::string measured_sentence(const PanelRun& of, const DeviceTime& awaited,
+                              const std::optional<RunAdvice>& advice) {
   const double share = awaited.compute() / awaited.total;
   const TimePart& wait = largest_wait(awaited);
-  const bool computes = share >= kComputes || wait.seconds(awaited) < awaited.compute();
-  const TimePart& limit = computes ? kTimeParts.front() : wait;
-  std::string text = "<strong>" + html_text(limit_clause(limit, awaited)) + " this " +
+  const SlowSpells spells = slow_spells(of.run, awaited);
+  std::string text = "<strong>" + html_text(clause_of(of, awaited, spells, advice)) + " this " +
                      (of.run.simulation ? "plan" : "run") +
                      ".</strong> The device that waited least for other stages is " +
                      html_text(awaited.device + kind_name(of, awaited)) +
@@ -51,7 +93,13 @@ std::string measured_sentence(const PanelRun& of, const DeviceTime& awaited) {
     text += ", and its largest other share is " + html_text(wait.name) + " with " +
             html_percent(wait.seconds(awaited) / awaited.total);
   }
-  return text + ".";
+  text += ".";
+  if (spells.seconds >= kSpells * awaited.total) {
+    text += " " + html_count(spells.actions) +
+            " of its actions took more than twice as long as most, together " +
+            html_seconds(spells.seconds) + " longer.";
+  }
+  return text;
 }
 
 // What helps a data-bound run is no part of a plan, so the simulator does not know it.
@@ -163,7 +211,7 @@ std::string limit_panel(const PanelRun& of) {
   }
   std::string why_not;
   const std::optional<RunAdvice> advice = advise(of.run, of.times, why_not);
-  html += "<p class=\"lead\">" + measured_sentence(of, *awaited) + "</p>\n";
+  html += "<p class=\"lead\">" + measured_sentence(of, *awaited, advice) + "</p>\n";
   html += throughput_text(of, advice);
   html += data_edit(of, *awaited);
   html += advice ? edits_text(of, *advice)
