@@ -215,6 +215,11 @@ StageMessages::Posted StageMessages::claim(const MessagePiece& piece) {
       return s.peer == from && s.payload == piece.payload;
     });
     ensure(source != sources_.end() && look_further(*source), "a message that no rank sends");
+    // Before a gradient of 1F1B comes its sender has taken all but those that are ahead.
+    const bool alternates = chunks_.size() == 1 && !place_.backward_by_minibatch;
+    if (piece.payload == Payload::gradients && alternates) {
+      wait_until_leaving(piece, from, 1);
+    }
     post_next(*source);
   }
   Posted posted = std::move(posted_.at(key));
@@ -326,13 +331,17 @@ void StageMessages::wait_for_room(const MessagePiece& piece) {
   const bool posted = std::any_of(posted_.begin(), posted_.end(), [](const auto& one) {
     return std::get<Payload>(one.first) == Payload::gradients;
   });
+  wait_until_leaving(piece, place_.other_end(piece, false), posted ? 0 : 1);
+}
+
+// No more activations than are ahead, and `more`, for the rank at the other end of a transfer.
+void StageMessages::wait_until_leaving(const MessagePiece& piece, Rank to, int more) {
   const int stages = piece.transfer->to_stage - piece.transfer->from_stage;
-  const int most = stages * (activations_ahead_ + (posted ? 1 : 2));
-  const Rank to = place_.other_end(piece, false);
+  const int most = stages * (activations_ahead_ + more);
   const auto leaves = [to](const Sending& sending) {
     return sending.channel == Channel::forward && sending.to == to && !sending.operation.done();
   };
-  while (std::count_if(sending_.begin(), sending_.end(), leaves) >= most) {
+  while (std::count_if(sending_.begin(), sending_.end(), leaves) > most) {
     const std::int64_t start = now_ns();
     service_.wait(std::find_if(sending_.begin(), sending_.end(), leaves)->operation, [&] {
       return Awaited(

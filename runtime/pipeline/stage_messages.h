@@ -90,6 +90,7 @@ class StageMessages {
   std::int64_t message_bytes(const MessagePiece& piece, std::int64_t samples) const;
   void keep(const MessagesAhead& kept);
   void wait_for_room(const MessagePiece& piece);
+  void wait_until_leaving(const MessagePiece& piece, Rank to, int more);
 
   bool look_further(Source& source);
   void post_next(Source& source);
