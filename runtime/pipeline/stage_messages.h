@@ -58,9 +58,7 @@ class StageMessages {
   void send_test_batch(int chunk, const Pass& pass, std::int64_t number, std::int64_t samples);
 
   void release_sent();  // releases what has been sent
-  // Another message of this payload is about to take memory: notes what still waits to leave.
-  void note_queued(Payload payload);
-  void finish();  // waits until everything has been sent
+  void finish();        // waits until everything has been sent
 
  private:
   struct Posted {
@@ -91,6 +89,8 @@ class StageMessages {
   void keep(const MessagesAhead& kept);
   void wait_for_room(const MessagePiece& piece);
   void wait_until_leaving(const MessagePiece& piece, Rank to, int more);
+  // Another message of this payload is about to take memory: notes what still waits to leave.
+  void note_queued(Payload payload);
 
   bool look_further(Source& source);
   void post_next(Source& source);

@@ -99,7 +99,6 @@ void Worker::backward(const Action& action) {
   InFlight& flight = flight_of(p);
   const auto micros = setup_.place.micros(Payload::gradients, action.micro);
   const bool apart = setup_.split_backward;
-  messages_.note_queued(Payload::gradients);
   for (int m = micros.first; m < micros.end; ++m) {
     const PassClock::Start start = clock_.start();
     HeldPass& pass = flight.passes[at(action.chunk)][at(m)];
