@@ -92,6 +92,13 @@ PlanRequest request_like(const Plan& plan, Cluster cluster, Profile profile) {
     request.server_nodes = plan.server->nodes;
     request.placement = plan.server->placement;
     request.scale = plan.server->scale;
+    request.pull = plan.server->pull;
+    request.push_precision = plan.server->push_precision;
+    if (traits(composition(plan).sync).rounds) {
+      request.round = plan.server->round;
+      request.outer_rate = plan.server->outer_rate;
+      request.outer_momentum = plan.server->outer_momentum;
+    }
   }
   return request;
 }

@@ -56,6 +56,35 @@ TEST(ChangedPlan, LinksLeaveThePlanAsItIs) {
   EXPECT_LT(pace(changed), pace(after("links x1")));
 }
 
+TEST(ChangedPlan, PlannedAnewItsServersWorkAsBefore) {
+  Plan plan = two_workers();
+  plan.server->clock_distance = 2;
+  plan.server->pull = "bound";
+  plan.server->push_precision = "bf16";
+  plan.server->scale = "mean";
+  const ChangedPlan changed = after("-n0:0", plan);
+  ASSERT_TRUE(changed.planned_anew);
+  ASSERT_TRUE(changed.plan.server);
+  EXPECT_EQ(changed.plan.server->clock_distance, 2);
+  EXPECT_EQ(changed.plan.server->pull, "bound");
+  EXPECT_EQ(changed.plan.server->push_precision, "bf16");
+  EXPECT_EQ(changed.plan.server->scale, "mean");
+}
+
+TEST(ChangedPlan, PlannedAnewItsRoundsAreAsLong) {
+  Plan plan = two_workers();
+  plan.sync = "outer";
+  plan.server->round = 7;
+  plan.server->outer_rate = 0.6;
+  plan.server->outer_momentum = 0.5;
+  const ChangedPlan changed = after("-n0:0", plan);
+  ASSERT_TRUE(changed.planned_anew);
+  ASSERT_TRUE(changed.plan.server);
+  EXPECT_EQ(changed.plan.server->round, 7);
+  EXPECT_EQ(changed.plan.server->outer_rate, 0.6);
+  EXPECT_EQ(changed.plan.server->outer_momentum, 0.5);
+}
+
 TEST(ChangedPlan, SettingsAreThePlans) {
   const ChangedPlan changed = after("minibatch = 64, in-flight = 3, clock-distance = 2");
   Plan expected = two_workers();
