@@ -144,11 +144,14 @@ TEST(ChangedPool, LinksAndSettings) {
   };
   EXPECT_EQ(settings("links x2"), PlanSettings{});
   EXPECT_EQ(settings("in-flight = 4, clock-distance = 0"), (PlanSettings{{}, 4, 0}));
-  for (const auto& [change, why] : {std::pair{"in-flight x2", "Write in-flight = 4."},
-                                    {"in-flight = 0", "a whole one between 1 and 10000"},
-                                    {"clock-distance = 1.5", "not a number of waves"},
-                                    {"in_flight = 2", "did you mean 'in-flight'?"}}) {
-    EXPECT_THAT(user_error([&] { settings(change); }), HasSubstr(why)) << change;
+  const std::vector<std::pair<const char*, const char*>> kRefused{
+      {"in-flight x2", "Write in-flight = 4."},
+      {"in-flight = 0", "a whole one between 1 and 10000"},
+      {"clock-distance = 1.5", "not a number of waves"},
+      {"in_flight = 2", "did you mean 'in-flight'?"}};
+  for (const auto& refused : kRefused) {
+    EXPECT_THAT(user_error([&] { settings(refused.first); }), HasSubstr(refused.second))
+        << refused.first;
   }
 }
 
@@ -242,7 +245,7 @@ TEST(WhatIf, ChangesAreOfTheObjective) {
 TEST(WhatIf, AnotherMinibatchIsPlanned) {
   const PlanRequest asked = request();
   const auto answers =
-      what_if(asked, make_plan(asked), {{"minibatch = 64", kPool, asked.profile, 64}});
+      what_if(asked, make_plan(asked), {{"minibatch = 64", kPool, asked.profile, {64, {}, {}}}});
   ASSERT_TRUE(answers[1].plan);
   EXPECT_EQ(answers[0].plan->minibatch, 32);
   EXPECT_EQ(answers[1].plan->minibatch, 64);
