@@ -11,8 +11,9 @@
 // on which card and with which libraries; a choice means something to who stored it. The file holds
 // one JSON object per line, {"key":..., "choice":..., "seconds":...}; lines that are not such are
 // left out, so that a file cut short costs no more than what was cut. Several processes may share
-// it: who stores reads what the others stored meanwhile, adds to it, and puts the whole in place by
-// renaming. Of two that store in the same moment one may lose its entry, which is then found again.
+// it, and those of a host choose alike: who stores waits for its turn, reads what the others stored
+// meanwhile, adds to it, and puts the whole in place by renaming. Where the folder cannot be
+// locked, one of two that store in the same moment may lose its entry, which is then found again.
 // It is a help and no more: a file that cannot be read or written is warned of once.
 namespace hetpipe::cuda {
 
@@ -30,18 +31,22 @@ class PlanCache {
   explicit PlanCache(std::string file = {}, Warn warn = {});  // empty: in memory alone
 
   std::optional<PlanChoice> find(const std::string& key) const;
-  void store(const std::string& key, const PlanChoice& choice);
+  // Returns what to take: of a key that another process stored since find() had none, its choice.
+  // One that find() returned is replaced.
+  PlanChoice store(const std::string& key, const PlanChoice& choice);
   std::size_t size() const { return choices_.size(); }
 
  private:
-  void read();
-  void write();
+  using Choices = std::map<std::string, PlanChoice>;  // sorted: equal contents, equal files
+
+  Choices read();
+  void write(const Choices& choices);
   void warn_once(const std::string& text);
 
   std::string file_;
   Warn warn_;
   bool warned_ = false;
-  std::map<std::string, PlanChoice> choices_;  // sorted: equal contents, equal files
+  Choices choices_;
 };
 
 }  // namespace hetpipe::cuda

@@ -36,11 +36,12 @@ Training hosted() {
   return training;
 }
 
-// Unequal replicas of both stages.
+// Unequal replicas of both stages. Of a single sample, batch norms would magnify rounding a
+// hundredfold.
 Training replicas() {
   Training training = small("dapple", 1, 3);
-  training.workers[0].stage_ends = {6};
-  training.workers[0].shares = {{3, 1}, {1, 3}};
+  training.samples = 120;
+  training.workers[0] = {.minibatch = 24, .stage_ends = {6}, .shares = {{5, 3}, {3, 5}}};
   return training;
 }
 

@@ -88,36 +88,51 @@ std::vector<LayerCase> some_cases() {
   return some;
 }
 
-class CudaLayers : public testing::TestWithParam<Precision> {
+class LayersOnCards : public testing::Test {
  protected:
-  void SetUp() override {
-    device_ = test::cuda_device(GetParam());
+  void set_up(Precision precision) {
+    precision_ = precision;
+    device_ = test::cuda_device(precision);
     if (device_ == nullptr) GTEST_SKIP() << test::last_gpu().name << " has no such precision";
   }
   void agree(const LayerCase& c) {
     SCOPED_TRACE(to_string(c));
-    const LayerValues values = values_of(c, GetParam());
+    const LayerValues values = values_of(c, precision_);
     compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
-                within(tolerance(c.spec, GetParam())));
+                within(tolerance(c.spec, precision_)));
   }
-  void agree_quarter(std::size_t quarter);
 
+  Precision precision_{};
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> reference_ = make_device("reference", 1);
 };
 
-// All layers in four tests, which may run at once.
-void CudaLayers::agree_quarter(std::size_t quarter) {
-  const std::vector<LayerCase> cases = all_cases();
-  for (std::size_t i = quarter; i < cases.size(); i += 4) {
-    agree(cases[i]);
+class CudaLayers : public LayersOnCards, public testing::WithParamInterface<Precision> {
+ protected:
+  void SetUp() override { set_up(GetParam()); }
+};
+
+// What takes many layers, in parts, which may run at once.
+constexpr std::size_t kParts = 4;
+class CudaLayersInParts : public LayersOnCards,
+                          public testing::WithParamInterface<std::tuple<Precision, std::size_t>> {
+ protected:
+  void SetUp() override { set_up(std::get<0>(GetParam())); }
+  std::vector<LayerCase> part_of(const std::vector<LayerCase>& cases) const {
+    std::vector<LayerCase> part;
+    for (std::size_t i = std::get<1>(GetParam()); i < cases.size(); i += kParts) {
+      part.push_back(cases[i]);
+    }
+    return part;
+  }
+};
+
+TEST_P(CudaLayersInParts, AgreeWithTheDefinition) {
+  for (const LayerCase& c : part_of(all_cases())) {
+    agree(c);
     ASSERT_FALSE(HasFailure());
   }
 }
-TEST_P(CudaLayers, AgreeWithTheDefinition) { agree_quarter(0); }
-TEST_P(CudaLayers, AgreeWithTheDefinitionToo) { agree_quarter(1); }
-TEST_P(CudaLayers, AgreeWithTheDefinitionAsWell) { agree_quarter(2); }
-TEST_P(CudaLayers, AgreeWithTheDefinitionAlso) { agree_quarter(3); }
 
 // Many outputs, an odd number: padded, but in fp32.
 TEST_P(CudaLayers, PaddedLinearAgrees) {
@@ -145,22 +160,22 @@ TEST_P(CudaLayers, AttentionsAgree) {
   }
 }
 
-TEST_P(CudaLayers, TensorsMayStartAnywhere) {
-  for (const LayerCase& c : some_cases()) {
-    const LayerValues values = values_of(c, GetParam());
+TEST_P(CudaLayersInParts, TensorsMayStartAnywhere) {
+  for (const LayerCase& c : part_of(some_cases())) {
+    const LayerValues values = values_of(c, precision_);
     const LayerResult wanted = run_layer(*reference_, c, values);
     for (const std::int64_t offset : {1, 2, 4}) {
       SCOPED_TRACE(to_string(c) + " at " + std::to_string(offset));
       compare_all(run_layer(*device_, c, values, {.offset = offset}), wanted,
-                  within(tolerance(c.spec, GetParam())));
+                  within(tolerance(c.spec, precision_)));
       ASSERT_FALSE(HasFailure());
     }
   }
 }
 
-TEST_P(CudaLayers, ComeToTheSameBitsEveryTimeInTwoHalvesAndInPlace) {
-  for (const LayerCase& c : some_cases()) {
-    const LayerValues values = values_of(c, GetParam());
+TEST_P(CudaLayersInParts, ComeToTheSameBitsEveryTimeInTwoHalvesAndInPlace) {
+  for (const LayerCase& c : part_of(some_cases())) {
+    const LayerValues values = values_of(c, precision_);
     const LayerResult wanted = run_layer(*device_, c, values);
     for (const RunOptions& options :
          {RunOptions{}, RunOptions{.split_backward = true}, RunOptions{.in_place = true},
@@ -194,10 +209,16 @@ TEST_P(CudaLayers, TokensAndLabelsOutsideEndAsNaN) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, CudaLayers,
-                         testing::Values(Precision::fp32, Precision::tf32, Precision::bf16,
-                                         Precision::fp16),
+const auto kPrecisions =
+    testing::Values(Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16);
+INSTANTIATE_TEST_SUITE_P(Precisions, CudaLayers, kPrecisions,
                          [](const auto& of) { return to_string(of.param); });
+INSTANTIATE_TEST_SUITE_P(Precisions, CudaLayersInParts,
+                         testing::Combine(kPrecisions, testing::Range<std::size_t>(0, kParts)),
+                         [](const auto& of) {
+                           return to_string(std::get<0>(of.param)) + "_" +
+                                  std::to_string(std::get<1>(of.param));
+                         });
 
 }  // namespace layers_test
 }  // namespace hetpipe

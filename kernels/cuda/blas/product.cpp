@@ -72,7 +72,8 @@ std::size_t alignment_of(std::initializer_list<const void*> memory) {
   return bits & (~bits + 1);
 }
 
-// What memory of this type has where all of a product is at multiples of `alignment`: whole elements.
+// What memory of this type has where all of a product is at multiples of `alignment`: whole
+// elements.
 std::size_t at_least(std::size_t alignment, ElementType type) {
   return std::max(alignment, bytes_of(type));
 }
@@ -289,14 +290,17 @@ std::optional<MatrixProduct::Choice> MatrixProduct::find(std::size_t alignment) 
   std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
   if (results.empty()) return std::nullopt;
   if (options.measure && results.size() > 1) {
-    if (const std::optional<Choice> choice = fastest(results, alignment)) return choice;
+    if (const std::optional<Choice> choice = fastest(results, alignment, most_workspace)) {
+      return choice;
+    }
   }
   return Choice{results.front().algo, results.front().workspaceSize};
 }
 
-// No value where there is no room to measure.
+// No value where there is no room to measure. Another process's choice where it was sooner.
 std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
-    const std::vector<cublasLtMatmulHeuristicResult_t>& results, std::size_t alignment) const {
+    const std::vector<cublasLtMatmulHeuristicResult_t>& results, std::size_t alignment,
+    std::size_t most_workspace) const {
   std::size_t workspace = 0;
   for (const auto& result : results) workspace = std::max(workspace, result.workspaceSize);
   const ColumnMajorProduct p = column_major(product_);
@@ -342,10 +346,12 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
     }
   }
   if (best == 0) throw SystemError(failure);
-  context_.cache().store(
-      context_.cache_key(format("cuBLASLt %zu", cublasLtGetVersion()), key(alignment)),
-      {text_of(choice.algorithm), best});
-  return choice;
+  const PlanChoice found{text_of(choice.algorithm), best};
+  const std::string cached =
+      context_.cache_key(format("cuBLASLt %zu", cublasLtGetVersion()), key(alignment));
+  if (context_.cache().store(cached, found) == found) return choice;
+  const std::optional<Choice> earlier = kept(alignment, most_workspace);
+  return earlier ? earlier : choice;
 }
 
 }  // namespace hetpipe::cuda

@@ -90,7 +90,7 @@ class MatrixProduct {
   std::optional<Choice> find(std::size_t alignment);
   std::optional<Choice> kept(std::size_t alignment, std::size_t most_workspace) const;
   std::optional<Choice> fastest(const std::vector<cublasLtMatmulHeuristicResult_t>& results,
-                                std::size_t alignment) const;
+                                std::size_t alignment, std::size_t most_workspace) const;
   void multiply(cudaStream_t stream, const cublasLtMatmulAlgo_t& algorithm, std::size_t workspace,
                 const Memory& memory) const;
   std::size_t bytes(const ColumnMajor& matrix, ElementType type) const;

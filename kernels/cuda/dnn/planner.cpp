@@ -132,13 +132,15 @@ std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<cons
     return at->second;
   }
   const Descriptor finalized = graph->finalized(context.dnn());
+  const auto of_kept = [&](const PlanChoice& kept) -> std::optional<Plan> {
+    const std::optional<EngineChoice> choice = try_parse_engine_choice(kept.choice);
+    if (!choice) return std::nullopt;
+    std::optional<Plan> plan = Plan::try_make(context.target(), graph, finalized, *choice, reason);
+    return plan && plan->workspace() <= options.workspace ? std::move(plan) : std::nullopt;
+  };
   if (const std::optional<PlanChoice> kept = context.cache().find(key)) {
-    if (const std::optional<EngineChoice> choice = try_parse_engine_choice(kept->choice)) {
-      std::optional<Plan> plan =
-          Plan::try_make(context.target(), graph, finalized, *choice, reason);
-      if (plan && plan->workspace() <= options.workspace) {
-        return context.plans()[key] = std::make_shared<const Plan>(*std::move(plan));
-      }
+    if (std::optional<Plan> plan = of_kept(*kept)) {
+      return context.plans()[key] = std::make_shared<const Plan>(*std::move(plan));
     }
   }
   const bool measure = options.measure && context.has_device();
@@ -151,8 +153,15 @@ std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<cons
   double seconds = 0;
   if (measure && plans.size() > 1) std::tie(best, seconds) = fastest(context, *graph, plans);
   // What was not measured is not kept: a later run may have the room.
-  if (seconds > 0) context.cache().store(key, {to_string(plans[best].choice()), seconds});
-  return context.plans()[key] = std::make_shared<const Plan>(std::move(plans[best]));
+  std::optional<Plan> chosen = std::move(plans[best]);
+  if (seconds > 0) {
+    const PlanChoice found{to_string(chosen->choice()), seconds};
+    const PlanChoice taken = context.cache().store(key, found);  // another process may be sooner
+    if (taken != found) {
+      if (std::optional<Plan> earlier = of_kept(taken)) chosen = std::move(earlier);
+    }
+  }
+  return context.plans()[key] = std::make_shared<const Plan>(*std::move(chosen));
 }
 
 std::shared_ptr<const Plan> make_plan(Context& context, std::shared_ptr<const Graph> graph,

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/error.h"
 #include "base/masked_tokens.h"
 #include "base/random.h"
 #include "kernels/buffer.h"
@@ -315,6 +316,16 @@ LayerResult run(Device& device, const Job& job, const LayerValues& values,
   return r;
 }
 
+// A device's failure says what it was at.
+LayerResult run_of(const std::string& what, Device& device, const Job& job,
+                   const LayerValues& values, const RunOptions& options) {
+  try {
+    return run(device, job, values, options);
+  } catch (const SystemError& e) {
+    throw SystemError(what + ": " + e.what());
+  }
+}
+
 }  // namespace
 
 LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
@@ -327,7 +338,7 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     job.read_in_backward.push_back(reads_in_backward(job.shapes, i));
   }
-  return run(device, job, values, options);
+  return run_of(to_string(c), device, job, values, options);
 }
 
 LayerResult run_chain(Device& device, std::span<const ChainedLayer> chain,
@@ -341,7 +352,7 @@ LayerResult run_chain(Device& device, std::span<const ChainedLayer> chain,
     const ChainedLayer& layer = chain[input.layer];
     job.read_in_backward.push_back(infer_shapes(layer.spec, layer.inputs).backward_needs_input);
   }
-  return run(device, job, values, options);
+  return run_of(to_string(chain), device, job, values, options);
 }
 
 }  // namespace hetpipe::test
