@@ -106,6 +106,11 @@ function(hetpipe_test_filter test)
   if(exclude)
     string(APPEND filter "-${exclude}")
   endif()
+  # A second filter would replace the first without a word.
+  get_property(there TEST ${test} PROPERTY ENVIRONMENT_MODIFICATION)
+  if(there MATCHES "GTEST_FILTER=")
+    message(FATAL_ERROR "${test} has a filter already (${there}): name all its patterns in one.")
+  endif()
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT_MODIFICATION "GTEST_FILTER=set:${filter}")
 endfunction()
 
