@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/axis.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/compare/report.h"
 
@@ -24,33 +26,9 @@ constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#e69f00", "#56b4e9", "#000000"};
 constexpr const char* kDashes[] = {"", "9 4", "3 3", "12 4 3 4"};
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string text_at(double x, double y, const char* anchor, const std::string& text) {
-  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) + escaped(text) +
-         "</text>\n";
-}
-
-// 1, 2 or 5 times a power of ten, so that about kTicks fit.
-double tick_of(double range) {
-  const double rough = std::max(range, 1e-9) / kTicks;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (rough <= factor * power) return factor * power;
-  }
-  return 10 * power;
+  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) +
+         markup_text(text) + "</text>\n";
 }
 
 struct Axes {
@@ -81,7 +59,7 @@ Axes axes_of(const Comparison& comparison) {
   }
   if (low > high) return {};
   if (comparison.target_accuracy) holds(100 * *comparison.target_accuracy);
-  const double tick = tick_of(high - low);
+  const double tick = axis_step(std::max(high - low, 1e-9), kTicks);
   Axes axes;
   axes.seconds = seconds > 0 ? seconds * 1.02 : 1;
   axes.low = std::max(0.0, std::floor(low / tick) * tick);
@@ -93,13 +71,13 @@ std::string frame(const Axes& axes) {
   std::string svg;
   const double right = kLeft + kWidth;
   const double bottom = kTop + kHeight;
-  const double across = tick_of(axes.seconds);
+  const double across = axis_step(axes.seconds, kTicks);
   for (double s = 0; s <= axes.seconds; s += across) {
     svg += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#e5e5e5\"/>\n",
                   axes.x(s), kTop, axes.x(s), bottom);
     svg += text_at(axes.x(s), bottom + 18, "middle", format("%g", s));
   }
-  const double up = tick_of(axes.high - axes.low);
+  const double up = axis_step(std::max(axes.high - axes.low, 1e-9), kTicks);
   for (double p = axes.low; p <= axes.high + up / 100; p += up) {
     svg += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#e5e5e5\"/>\n",
                   kLeft, axes.y(p), right, axes.y(p));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/report/comparison.h"
 
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/device_time.h"
 #include "launch/report/html.h"
@@ -36,9 +37,9 @@ std::string comparison_html(std::span<const ReportedRun> runs) {
     const Json* exit = run.result.find("exit");
     const Json* stale = run.result.find("staleness");
     std::vector<std::string> row{
-        format("<a href=\"#run%zu\">", i) + html_text(run.name) + "</a>",
-        html_text(run.plan.system),
-        html_text(exit != nullptr ? exit->get<std::string>() : "not ended"),
+        format("<a href=\"#run%zu\">", i) + markup_text(run.name) + "</a>",
+        markup_text(run.plan.system),
+        markup_text(exit != nullptr ? exit->get<std::string>() : "not ended"),
         shown("throughput", rate),
         shown("predicted_throughput", rate),
         shown("samples", [](double value) { return html_number(value, format_count(value)); }),

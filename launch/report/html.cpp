@@ -3,48 +3,17 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/markup.h"
 #include "base/text.h"
 
 namespace hetpipe {
 namespace {
 
 std::string data_element(const Json& exact, const std::string& shown) {
-  return "<data value=\"" + exact.dump() + "\">" + html_text(shown) + "</data>";
+  return "<data value=\"" + exact.dump() + "\">" + markup_text(shown) + "</data>";
 }
 
 }  // namespace
-
-std::string html_text(std::string_view text) {
-  const bool readable = is_utf8(text);
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out +=
-            (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f || (!readable && byte >= 0x80)
-                ? '?'
-                : c;
-    }
-  }
-  return out;
-}
 
 std::string html_number(double exact, const std::string& shown) {
   return data_element(exact, shown);
@@ -76,18 +45,18 @@ std::string html_paragraph(const std::string& html) { return "<p>" + html + "</p
 
 std::string html_section(const std::string& id, int level, const std::string& title,
                          const std::string& html) {
-  const std::string name = html_text(id);
+  const std::string name = markup_text(id);
   return "<section id=\"" + name + "\" aria-labelledby=\"" + name + "-title\">\n" +
-         format("<h%d id=\"", level) + name + "-title\">" + html_text(title) +
+         format("<h%d id=\"", level) + name + "-title\">" + markup_text(title) +
          format("</h%d>\n", level) + html + "</section>\n";
 }
 
 std::string html_details(const std::string& title, const std::string& html) {
-  return "<details>\n<summary>" + html_text(title) + "</summary>\n" + html + "</details>\n";
+  return "<details>\n<summary>" + markup_text(title) + "</summary>\n" + html + "</details>\n";
 }
 
 std::string html_code(const std::string& text) {
-  return "<pre tabindex=\"0\"><code>" + html_text(text) + "</code></pre>\n";
+  return "<pre tabindex=\"0\"><code>" + markup_text(text) + "</code></pre>\n";
 }
 
 HtmlTable::HtmlTable(std::string caption, std::vector<std::string> header)
@@ -100,9 +69,10 @@ void HtmlTable::add(std::vector<std::string> cells) {
 
 std::string HtmlTable::html() const {
   std::string out = "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"" +
-                    html_text(caption_) + "\">\n<table>\n<caption>" + html_text(caption_) +
+                    markup_text(caption_) + "\">\n<table>\n<caption>" + markup_text(caption_) +
                     "</caption>\n<thead><tr>";
-  for (const std::string& title : header_) out += "<th scope=\"col\">" + html_text(title) + "</th>";
+  for (const std::string& title : header_)
+    out += "<th scope=\"col\">" + markup_text(title) + "</th>";
   out += "</tr></thead>\n<tbody>\n";
   for (const std::vector<std::string>& row : rows_) {
     out += "<tr>";

@@ -10,11 +10,8 @@
 // Pieces of an HTML page. What takes text escapes it; what takes HTML says so.
 namespace hetpipe {
 
-// Text between tags or in a quoted attribute. Control characters and bytes that are not UTF-8
-// become question marks.
-std::string html_text(std::string_view text);
-
-// <data value="EXACT">SHOWN</data>: EXACT in the fewest digits that read back as the same number.
+// <data value="EXACT">SHOWN</data>: EXACT as JSON has it, in the fewest digits that read back as
+// the same number.
 std::string html_number(double exact, const std::string& shown);
 std::string html_number(std::int64_t exact, const std::string& shown);
 
@@ -23,7 +20,7 @@ std::string html_seconds(double seconds);
 std::string html_bytes(double bytes);
 std::string html_bytes(std::int64_t bytes);
 std::string html_rate(double per_second, const char* what);  // "465 samples/s"
-std::string html_bandwidth(double bytes_per_second);          // "941 MB/s"
+std::string html_bandwidth(double bytes_per_second);         // "941 MB/s"
 std::string html_percent(double fraction);                   // "12.3 %"
 std::string html_accuracy(double fraction);                  // "86.37 %"
 std::string html_loss(double loss);                          // "0.3693"

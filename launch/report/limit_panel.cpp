@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/command/shell_words.h"
 #include "launch/report/edits.h"
@@ -39,7 +40,8 @@ bool too_little_in_flight(const PanelRun& of, const std::optional<RunAdvice>& ad
   const double lost = awaited.bubble / awaited.total;
   if (!advice) return lost > kComputes;
   const Explanation& asked = advice->explanation;
-  if (asked.bottleneck.limited_by == "depth" || asked.bottleneck.limited_by == "memory") return true;
+  if (asked.bottleneck.limited_by == "depth" || asked.bottleneck.limited_by == "memory")
+    return true;
   return flushes(of.run.plan) && asked.depth.relative_throughput >= 0.25 * lost / (1 - lost);
 }
 
@@ -69,7 +71,8 @@ std::string clause_of(const PanelRun& of, const DeviceTime& awaited, const SlowS
   const TimePart& wait = largest_wait(awaited);
   const bool computes =
       awaited.compute() >= kComputes * awaited.total || wait.seconds(awaited) < awaited.compute();
-  const bool waits = std::string(wait.name) == "bubble" && wait.seconds(awaited) >= kWaits * awaited.total;
+  const bool waits =
+      std::string(wait.name) == "bubble" && wait.seconds(awaited) >= kWaits * awaited.total;
   if (spells.alone && spells.seconds >= kSpells * awaited.total) {
     return format("A device that is slow now and then, on stage %d, limits", awaited.stage);
   }
@@ -82,15 +85,15 @@ std::string measured_sentence(const PanelRun& of, const DeviceTime& awaited,
   const double share = awaited.compute() / awaited.total;
   const TimePart& wait = largest_wait(awaited);
   const SlowSpells spells = slow_spells(of.run, awaited);
-  std::string text = "<strong>" + html_text(clause_of(of, awaited, spells, advice)) + " this " +
+  std::string text = "<strong>" + markup_text(clause_of(of, awaited, spells, advice)) + " this " +
                      (of.run.simulation ? "plan" : "run") +
                      ".</strong> The device that waited least for other stages is " +
-                     html_text(awaited.device + kind_name(of, awaited)) +
+                     markup_text(awaited.device + kind_name(of, awaited)) +
                      format(" (virtual worker %d, stage %d): it computed ", awaited.virtual_worker,
                             awaited.stage) +
                      html_percent(share) + " of " + html_seconds(awaited.total);
   if (wait.seconds(awaited) > 0) {
-    text += ", and its largest other share is " + html_text(wait.name) + " with " +
+    text += ", and its largest other share is " + markup_text(wait.name) + " with " +
             html_percent(wait.seconds(awaited) / awaited.total);
   }
   text += ".";
@@ -138,7 +141,7 @@ std::string faster_but_later(const RunAdvice& advice) {
   if (fastest->relative_throughput < advice.edits.front().relative_throughput + kWorthDoing) {
     return {};
   }
-  return html_paragraph("If samples/s alone count, " + html_text(fastest->what) + ": " +
+  return html_paragraph("If samples/s alone count, " + markup_text(fastest->what) + ": " +
                         change_of(*fastest) + ".") +
          html_code(fastest->commands);
 }
@@ -148,7 +151,7 @@ std::string edits_text(const PanelRun& of, const RunAdvice& advice) {
   if (!advice.edits.empty() && advice.edits.front().relative >= kWorthDoing) {
     const RunEdit& best = advice.edits.front();
     html +=
-        html_paragraph("<strong>The edit that helps most: " + html_text(best.what) +
+        html_paragraph("<strong>The edit that helps most: " + markup_text(best.what) +
                        ".</strong> By simulation" + by_measured(of) + ": " + change_of(best) + ".");
     html += html_code(best.commands);
   } else {
@@ -164,14 +167,14 @@ std::string edits_text(const PanelRun& of, const RunAdvice& advice) {
   HtmlTable table("Edits that were tried", {"edit", "samples/s", "until an accuracy"});
   for (const RunEdit& edit : advice.edits) {
     table.add(
-        {html_text(edit.what),
+        {markup_text(edit.what),
          html_number(edit.relative_throughput, format("%+.1f %%", 100 * edit.relative_throughput)),
          html_number(edit.relative, format("%+.1f %%", 100 * edit.relative))});
   }
   std::string more = table.empty() ? "" : table.html();
   more += "<ul>\n";
   for (const std::string& sentence : advice.explanation.sentences) {
-    more += "<li>" + html_text(sentence) + "</li>\n";
+    more += "<li>" + markup_text(sentence) + "</li>\n";
   }
   more += "</ul>\n";
   return html + html_details("What else was asked of the simulator", more);
@@ -202,7 +205,7 @@ std::string throughput_text(const PanelRun& of, const std::optional<RunAdvice>& 
 std::string limit_panel(const PanelRun& of) {
   std::string html;
   for (const std::string& missing : of.run.missing) {
-    html += "<p class=\"note\" role=\"note\">" + html_text(missing) + "</p>\n";
+    html += "<p class=\"note\" role=\"note\">" + markup_text(missing) + "</p>\n";
   }
   const DeviceTime* awaited = least_in_bubbles(of.times);
   if (awaited == nullptr) {
@@ -215,7 +218,7 @@ std::string limit_panel(const PanelRun& of) {
   html += throughput_text(of, advice);
   html += data_edit(of, *awaited);
   html += advice ? edits_text(of, *advice)
-                 : html_paragraph("Edits could not be tried: " + html_text(why_not) + ".");
+                 : html_paragraph("Edits could not be tried: " + markup_text(why_not) + ".");
   return html_section(of.id + "-limit", of.level, "What limits it", html);
 }
 

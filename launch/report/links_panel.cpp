@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/html.h"
 #include "launch/report/message_times.h"
@@ -16,9 +17,9 @@ std::string sent_table(const ReportedRun& run) {
       {"device", "forward", "backward", "pushed", "pulled", "summed", "evaluation", "messages"});
   for (const Json& rank : run.result.at("ranks").items()) {
     std::vector<std::string> row{
-        html_text(format("vw %d, stage %d: ", rank.at("virtual_worker").get<int>(),
-                         rank.at("stage").get<int>()) +
-                  rank.at("device").get<std::string>())};
+        markup_text(format("vw %d, stage %d: ", rank.at("virtual_worker").get<int>(),
+                           rank.at("stage").get<int>()) +
+                    rank.at("device").get<std::string>())};
     for (const char* key : {"forward", "backward", "pushed", "pulled", "summed", "evaluation"}) {
       row.push_back(html_bytes(rank.at("bytes").at(key).get<std::int64_t>()));
     }
@@ -60,15 +61,14 @@ std::string routes_table(const ReportedRun& run) {
       slowest = &route;
       least = share;
     }
-    table.add({html_text(route.from + " to " + route.to), html_count(route.messages),
+    table.add({markup_text(route.from + " to " + route.to), html_count(route.messages),
                html_bytes(route.bytes), html_bandwidth(route.reached),
-               stated > 0 ? html_bandwidth(stated) : "-",
-               stated > 0 ? html_percent(share) : "-"});
+               stated > 0 ? html_bandwidth(stated) : "-", stated > 0 ? html_percent(share) : "-"});
   }
   std::string html;
   if (slowest != nullptr) {
     html = html_paragraph("Furthest from the cluster file is the link from " +
-                          html_text(slowest->from) + " to " + html_text(slowest->to) +
+                          markup_text(slowest->from) + " to " + markup_text(slowest->to) +
                           ": its fastest message reached " + html_percent(least) +
                           " of what the file states for its size.");
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/html.h"
 #include "launch/report/panels.h"
@@ -27,14 +28,14 @@ const Json* measured_kinds(const ReportedRun& run, const DeviceTime& time) {
 std::string kinds_table(const PanelRun& of, const DeviceTime& time, const MemoryLedger& ledger) {
   HtmlTable lines("The ledger of " + device_of(time), {"line", "bytes"});
   for (const LedgerLine& line : ledger.lines) {
-    lines.add({html_text(line.name), html_bytes(line.bytes)});
+    lines.add({markup_text(line.name), html_bytes(line.bytes)});
   }
   std::string html = lines.html();
   const Json* kinds = measured_kinds(of.run, time);
   if (kinds == nullptr) return html;
   HtmlTable table("The most that " + device_of(time) + " held of each kind", {"kind", "bytes"});
   for (const auto& [kind, bytes] : kinds->members()) {
-    table.add({html_text(kind), html_bytes(bytes.get<std::int64_t>())});
+    table.add({markup_text(kind), html_bytes(bytes.get<std::int64_t>())});
   }
   return html + table.html();
 }
@@ -59,7 +60,7 @@ std::string memory_panel(const PanelRun& of) {
       const auto name = try_parse_device(time.device);
       const auto total = static_cast<double>(ledger.total());
       table.add(
-          {html_text(device_of(time)), html_bytes(ledger.total()),
+          {markup_text(device_of(time)), html_bytes(ledger.total()),
            time.peak_memory ? html_bytes(*time.peak_memory) : "-",
            time.peak_memory && total > 0
                ? html_percent(static_cast<double>(*time.peak_memory) / total)
@@ -69,7 +70,7 @@ std::string memory_panel(const PanelRun& of) {
     }
     html = table.html() + html_details("Line by line", details);
   } catch (const UserError& error) {
-    html = html_paragraph("There is no ledger: " + html_text(first_line(error.what())));
+    html = html_paragraph("There is no ledger: " + markup_text(first_line(error.what())));
   }
   return html_section(of.id + "-memory", of.level, "Memory", html);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/assets.h"
 #include "launch/report/comparison.h"
@@ -48,16 +49,16 @@ std::string contents_of(const PanelRun& of) {
   std::string html = "<nav aria-label=\"Panels\"><ul>";
   for (const PagePart& part : kPageParts) {
     if (!shown(part, of.run)) continue;
-    html += "<li><a href=\"#" + html_text(of.id + "-" + part.id) + "\">" + html_text(part.title) +
-            "</a></li>";
+    html += "<li><a href=\"#" + markup_text(of.id + "-" + part.id) + "\">" +
+            markup_text(part.title) + "</a></li>";
   }
   return html + "</ul></nav>\n";
 }
 
 std::string headline(const ReportedRun& run) {
-  std::string text = html_text(run.plan.model) + " under " + html_text(run.plan.system);
+  std::string text = markup_text(run.plan.model) + " under " + markup_text(run.plan.system);
   if (const Json* exit = run.result.find("exit")) {
-    text += ", " + html_text(exit->get<std::string>());
+    text += ", " + markup_text(exit->get<std::string>());
   } else {
     text += run.simulation ? ", simulated" : ", not ended";
   }
@@ -112,10 +113,10 @@ std::string page_of(std::span<const ReportedRun> runs, const std::vector<std::st
   std::string html =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
       "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-      html_text(title) + "</title>\n<style>\n" + kReportStyle +
+      markup_text(title) + "</title>\n<style>\n" + kReportStyle +
       "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#content\">To the content</a>\n"
       "<header><h1>" +
-      html_text(title) + "</h1></header>\n<main id=\"content\">\n";
+      markup_text(title) + "</h1></header>\n<main id=\"content\">\n";
   if (several) html += comparison_html(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string inside = run_html(panel_run(runs, i, room, !assets.empty()), limits[i]);

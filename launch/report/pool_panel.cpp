@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/html.h"
 #include "launch/report/panels.h"
@@ -35,7 +36,7 @@ std::string work_of(const PanelRun& of, const DeviceTime& time) {
   if (time.total <= 0) return html;
   const TimePart& wait = largest_wait(time);
   return html + "<span>computed " + html_percent(time.compute() / time.total) + "</span><span>" +
-         html_text(std::string(wait.name)) + " " + html_percent(wait.seconds(time) / time.total) +
+         markup_text(std::string(wait.name)) + " " + html_percent(wait.seconds(time) / time.total) +
          "</span>";
 }
 
@@ -47,10 +48,10 @@ std::string device_card(const PanelRun& of, const DeviceName& device) {
     if (time.device == name) own = &time;
   }
   const char* look = own == nullptr ? "idle" : largest_wait(*own).look;
-  html += format("<li class=\"device w-%s\"><strong>", look) + html_text(name) + "</strong>";
+  html += format("<li class=\"device w-%s\"><strong>", look) + markup_text(name) + "</strong>";
   if (of.run.cluster) {
     const DeviceKind& kind = of.run.cluster->kind_of(device);
-    html += "<span>" + html_text(kind.name) + (kind.emulate ? ", emulated" : "") + ", " +
+    html += "<span>" + markup_text(kind.name) + (kind.emulate ? ", emulated" : "") + ", " +
             html_bytes(kind.memory) + "</span>";
   }
   return html + (own == nullptr ? "<span>not used</span>" : work_of(of, *own)) + "</li>\n";
@@ -104,7 +105,7 @@ std::vector<NodeCard> nodes_of(const PanelRun& of) {
 }
 
 void add_link(const std::string& what, const Link& link, HtmlTable& table) {
-  table.add({html_text(what), html_bandwidth(link.bandwidth), html_seconds(link.latency),
+  table.add({markup_text(what), html_bandwidth(link.bandwidth), html_seconds(link.latency),
              link.emulate ? "emulated" : "as they are"});
 }
 
@@ -132,7 +133,7 @@ std::string pool_panel(const PanelRun& of) {
       "A device's edge has the colour of what took most of its time beside computing.");
   html += "<ul class=\"pool\">\n";
   for (const NodeCard& node : nodes_of(of)) {
-    html += "<li class=\"node\"><strong>node " + html_text(node.name) + "</strong>\n<ul>\n";
+    html += "<li class=\"node\"><strong>node " + markup_text(node.name) + "</strong>\n<ul>\n";
     std::string inside;
     for (const DeviceName& device : node.devices) inside += device_card(of, device);
     inside += servers_on(of, node.name);

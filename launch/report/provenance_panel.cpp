@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/command/version.h"
 #include "launch/report/html.h"
@@ -13,19 +14,19 @@ namespace {
 void add_key(const ReportedRun& run, const char* key, const char* title, HtmlTable& table) {
   const Json* value = run.result.find(key);
   if (value == nullptr || value->is_null()) return;
-  table.add({title, html_text(value->is_string() ? value->get<std::string>() : value->dump())});
+  table.add({title, markup_text(value->is_string() ? value->get<std::string>() : value->dump())});
 }
 
 std::string facts(const ReportedRun& run) {
   HtmlTable table("What was run", {"what", "value"});
-  if (!run.simulation) table.add({"directory", html_text(run.folder.string())});
-  table.add({"plan hash", html_text(to_hex(plan_hash(run.plan)))});
+  if (!run.simulation) table.add({"directory", markup_text(run.folder.string())});
+  table.add({"plan hash", markup_text(to_hex(plan_hash(run.plan)))});
   if (run.plan.predicted) {
-    table.add({"cluster hash", html_text(run.plan.predicted->cluster_hash)});
-    table.add({"profile hash", html_text(run.plan.predicted->profile_hash)});
+    table.add({"cluster hash", markup_text(run.plan.predicted->cluster_hash)});
+    table.add({"profile hash", markup_text(run.plan.predicted->profile_hash)});
   }
-  table.add({"system", html_text(run.plan.system)});
-  table.add({"model", html_text(run.plan.model)});
+  table.add({"system", markup_text(run.plan.system)});
+  table.add({"model", markup_text(run.plan.model)});
   for (const auto& [key, title] : {std::pair{"seed", "seed"},
                                    {"optimizer", "optimizer"},
                                    {"learning_rate", "learning rate"},
@@ -38,7 +39,7 @@ std::string facts(const ReportedRun& run) {
     add_key(run, key, title, table);
   }
   for (const RunText& file : run.texts) {
-    table.add({html_text("hash of " + file.name), html_text(file.hash)});
+    table.add({markup_text("hash of " + file.name), markup_text(file.hash)});
   }
   return table.html();
 }
@@ -48,14 +49,13 @@ std::string text_of(const PanelRun& of, const RunText& file) {
   for (std::size_t i = 0; i < of.before.size(); ++i) {
     for (const RunText& other : of.before[i].texts) {
       if (other.name != file.name || other.hash != file.hash) continue;
-      return html_paragraph(html_text(file.name) +
+      return html_paragraph(markup_text(file.name) +
                             format(" is that of <a href=\"#run%zu-provenance\">", i) +
-                            html_text(of.before[i].name) + "</a>.");
+                            markup_text(of.before[i].name) + "</a>.");
     }
   }
-  return html_details(
-      file.name + (file.text.size() > of.most_text ? " (shortened)" : " in full"),
-      html_code(shortened_text(file.text, of.most_text)));
+  return html_details(file.name + (file.text.size() > of.most_text ? " (shortened)" : " in full"),
+                      html_code(shortened_text(file.text, of.most_text)));
 }
 
 }  // namespace

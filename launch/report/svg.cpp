@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/axis.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/html.h"
 
@@ -16,7 +18,7 @@ constexpr double kChartWidth = 560;
 constexpr double kChartHeight = 300;
 constexpr double kLeft = 62;
 constexpr double kRight = 28;  // half of the last number below the axis
-constexpr double kTop = 30;  // the legend's line
+constexpr double kTop = 30;    // the legend's line
 constexpr double kBottom = 46;
 constexpr double kLetter = 7;
 constexpr int kLooks = 6;  // lines of the style sheet
@@ -104,8 +106,8 @@ std::string line_of(const ChartLine& line, const ChartScale& scale, std::size_t 
 }  // namespace
 
 std::string svg_drawing(const Drawing& drawing, const std::string& inside) {
-  const std::string id = html_text(drawing.id);
-  const std::string title = html_text(drawing.title);
+  const std::string id = markup_text(drawing.id);
+  const std::string title = markup_text(drawing.title);
   return "<figure>\n<figcaption>" + title +
          "</figcaption>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"" +
          title + "\">\n<svg id=\"" + id + "\" role=\"img\" aria-labelledby=\"" + id + "-name " +
@@ -113,12 +115,12 @@ std::string svg_drawing(const Drawing& drawing, const std::string& inside) {
          format("viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\">", drawing.width,
                 drawing.height, drawing.width, drawing.height) +
          "\n<title id=\"" + id + "-name\">" + title + "</title>\n<desc id=\"" + id + "-about\">" +
-         html_text(drawing.description) + "</desc>\n" + inside + "</svg>\n</div>\n</figure>\n";
+         markup_text(drawing.description) + "</desc>\n" + inside + "</svg>\n</div>\n</figure>\n";
 }
 
 std::string svg_text(double x, double y, const char* anchor, const std::string& text) {
-  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) + html_text(text) +
-         "</text>";
+  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) +
+         markup_text(text) + "</text>";
 }
 
 std::string svg_box(double x, double y, double width, double height, const char* look,
@@ -127,22 +129,7 @@ std::string svg_box(double x, double y, double width, double height, const char*
       format("<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"", look, x, y,
              width, height);
   if (tip.empty()) return start + "/>";
-  return start + "><title>" + html_text(tip) + "</title></rect>";
-}
-
-std::vector<double> axis_marks(double low, double high, int count) {
-  const double least = std::max(1e-9 * std::max(std::abs(low), std::abs(high)), 1e-290);
-  const double raw = std::max(high - low, least) / count;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  double step = 10 * power;
-  for (const double factor : {5.0, 2.0, 1.0}) {
-    if (raw <= factor * power) step = factor * power;
-  }
-  std::vector<double> marks;
-  for (double i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) {
-    marks.push_back(i * step + 0.0);
-  }
-  return marks;
+  return start + "><title>" + markup_text(tip) + "</title></rect>";
 }
 
 std::string svg_chart(Chart chart) {

@@ -24,9 +24,6 @@ std::string svg_text(double x, double y, const char* anchor, const std::string& 
 std::string svg_box(double x, double y, double width, double height, const char* look,
                     const std::string& tip = {});
 
-// Marks of an axis from `low` to `high`: 1, 2 or 5 times a power of ten apart, about `count`.
-std::vector<double> axis_marks(double low, double high, int count);
-
 struct ChartLine {
   std::string name;
   std::vector<std::pair<double, double>> points;  // (x, y), x rising

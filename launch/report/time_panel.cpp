@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/html.h"
 #include "launch/report/measured_profile.h"
@@ -61,7 +62,7 @@ std::string share_table(const PanelRun& of) {
   header.emplace_back("total");
   HtmlTable table("Shares of each device's time, without evaluations", header);
   for (const DeviceTime& time : of.times) {
-    std::vector<std::string> row{html_text(label_of(time))};
+    std::vector<std::string> row{markup_text(label_of(time))};
     for (const TimePart& part : kTimeParts) {
       row.push_back(time.total > 0 ? html_percent(part.seconds(time) / time.total) : "-");
     }
@@ -76,7 +77,7 @@ std::string seconds_table(const PanelRun& of) {
                   {"device", "forward", "backward", "update", "bubble", "transfer", "server wait",
                    "data", "other", "of these unfed", "evaluation"});
   for (const DeviceTime& t : of.times) {
-    table.add({html_text(label_of(t)), html_seconds(t.forward), html_seconds(t.backward),
+    table.add({markup_text(label_of(t)), html_seconds(t.forward), html_seconds(t.backward),
                html_seconds(t.update), html_seconds(t.bubble), html_seconds(t.transfer),
                html_seconds(t.server), html_seconds(t.data), html_seconds(t.other()),
                html_seconds(t.unfed), html_seconds(t.evaluation)});
@@ -98,7 +99,7 @@ std::string predicted_table(const PanelRun& of) {
   for (const DeviceTime& time : of.times) {
     const auto s = stage_times_of(time, of.run.plan, *of.run.cluster, *of.run.profile);
     if (!s) continue;
-    table.add({html_text(label_of(time)), html_seconds(s->forward),
+    table.add({markup_text(label_of(time)), html_seconds(s->forward),
                html_seconds(s->measured_forward), against(s->measured_forward, s->forward),
                html_seconds(s->backward), html_seconds(s->measured_backward),
                against(s->measured_backward, s->backward), html_seconds(s->update),
@@ -115,7 +116,7 @@ std::string time_panel(const PanelRun& of) {
   try {
     html += predicted_table(of);
   } catch (const UserError& error) {
-    html += html_paragraph("Nothing is predicted: " + html_text(first_line(error.what())));
+    html += html_paragraph("Nothing is predicted: " + markup_text(first_line(error.what())));
   }
   if (of.run.result.is_null() && !of.run.simulation) {
     html += html_paragraph(

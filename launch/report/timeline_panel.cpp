@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/axis.h"
 #include "base/index.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/report/html.h"
 #include "launch/report/panels.h"
@@ -84,7 +86,7 @@ std::string marks_svg(const ShownTimeline& timeline, double start, double end, d
     if (mark.when < start || mark.when > end) continue;
     const double x = kRankLabels + kTimeline * (mark.when - start) / (end - start);
     svg += format("<g class=\"mark\"><path d=\"M%.1f %.1fV%.1f\"/>", x, kRowsTop - 6, bottom) +
-           mark_label(mark.kind, x) + "<title>" + html_text(mark.text) + "</title></g>";
+           mark_label(mark.kind, x) + "<title>" + markup_text(mark.text) + "</title></g>";
   }
   return svg;
 }
@@ -194,7 +196,7 @@ std::string detail(const PanelRun& of, const ShownTimeline& timeline) {
 }
 
 std::string controls(const PanelRun& of, const ShownTimeline& timeline) {
-  std::string html = "<p class=\"controls\" hidden data-timeline=\"" + html_text(of.id) + "\">";
+  std::string html = "<p class=\"controls\" hidden data-timeline=\"" + markup_text(of.id) + "\">";
   for (const auto& [action, label] : {std::pair{"in", "Zoom in"},
                                       {"out", "Zoom out"},
                                       {"left", "Earlier"},
@@ -226,7 +228,7 @@ std::string timeline_panel(const PanelRun& of) {
   const ShownTimeline timeline = shown_timeline(of.run, bins, actions);
   std::string html =
       legend() + overview(of, timeline) + controls(of, timeline) + detail(of, timeline);
-  html += "<script type=\"application/json\" id=\"" + html_text(of.id) + "-timeline-data\">" +
+  html += "<script type=\"application/json\" id=\"" + markup_text(of.id) + "-timeline-data\">" +
           timeline_json(timeline, of.run) + "</script>\n";
   if (!timeline.whole) {
     html += html_paragraph(

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "launch/command/shell_words.h"
 #include "launch/report/html.h"
@@ -57,17 +58,17 @@ std::string why_no_sliders(const ReportedRun& run) {
 // A row of a label, a slider and what it says. `more`: attributes.
 std::string slider(const PanelRun& of, const std::string& name, const std::string& label,
                    const std::string& more) {
-  const std::string id = html_text(of.id + "-what-if-" + name);
+  const std::string id = markup_text(of.id + "-what-if-" + name);
   return "<p class=\"slider\"><label for=\"" + id + "\">" + label + "</label><input id=\"" + id +
          "\" type=\"range\" " + more + "><output for=\"" + id + "\"></output></p>\n";
 }
 
 std::string link_slider(const PanelRun& of, const std::string& name, const std::string& label,
                         const std::string& change, const Link& link) {
-  return slider(of, name, html_text(label) + " (" + html_bandwidth(link.bandwidth) + ")",
+  return slider(of, name, markup_text(label) + " (" + html_bandwidth(link.bandwidth) + ")",
                 format("min=\"0\" max=\"%zu\" value=\"%d\" data-change=\"", std::size(kFactors) - 1,
                        kUsualFactor) +
-                    html_text(change) + "\"");
+                    markup_text(change) + "\"");
 }
 
 std::string number_slider(const PanelRun& of, const std::string& name, const char* label, int least,
@@ -134,12 +135,12 @@ std::string device_fields(const PanelRun& of) {
     const DeviceKind& kind = cluster.kind_of(device);
     const std::string name = to_string(device);
     html += "<label class=\"box\"><input type=\"checkbox\" checked data-node=\"" +
-            html_text(device.node) +
+            markup_text(device.node) +
             format("\" data-index=\"%d\" data-memory=\"%lld\" data-kind=\"", device.index,
                    static_cast<long long>(kind.memory)) +
-            html_text(kind.name) + "\"> " +
-            html_text(name + " " + kind.name +
-                      (work.contains(name) ? work[name] : std::string(", not used"))) +
+            markup_text(kind.name) + "\"> " +
+            markup_text(name + " " + kind.name +
+                        (work.contains(name) ? work[name] : std::string(", not used"))) +
             "</label>\n";
   }
   return "<fieldset><legend>Devices of the pool</legend>\n<div class=\"boxes\">\n" + html +
@@ -172,28 +173,28 @@ std::string what_if_panel(const PanelRun& of) {
         of.id + "-what-if", of.level, title,
         html_paragraph(
             "This page has no sliders: <code>" +
-            html_text(of.run.simulation
-                          ? "hetpipe simulate ... --report FILE --with-simulator"
-                          : shell_words({"hetpipe", "report", of.run.name, "--with-simulator"})) +
+            markup_text(of.run.simulation
+                            ? "hetpipe simulate ... --report FILE --with-simulator"
+                            : shell_words({"hetpipe", "report", of.run.name, "--with-simulator"})) +
             "</code> writes one with them, which runs the simulator in the browser."));
   }
   if (!why_not.empty()) {
-    return html_section(of.id + "-what-if", of.level, title, html_paragraph(html_text(why_not)));
+    return html_section(of.id + "-what-if", of.level, title, html_paragraph(markup_text(why_not)));
   }
   const std::vector<std::string> words = command_words(of.run);
   std::string html = html_paragraph(
       "The plan with other links and settings, or without a device, by the simulator inside this "
       "page with the times of the profile. Stages stay where they are; where a device that they "
       "use is left out, it is planned anew. The numbers are those of the command below.");
-  html += "<form class=\"what-if\" data-what-if=\"" + html_text(of.id) + "\" data-command=\"" +
-          html_text(shell_words(words)) + "\" data-factors=\"" + factor_list() + "\" hidden>\n" +
+  html += "<form class=\"what-if\" data-what-if=\"" + markup_text(of.id) + "\" data-command=\"" +
+          markup_text(shell_words(words)) + "\" data-factors=\"" + factor_list() + "\" hidden>\n" +
           link_fields(of) + setting_fields(of) + device_fields(of) +
           "<p class=\"controls\"><button type=\"reset\">As it was</button></p>\n</form>\n";
   html +=
-      "<p role=\"status\" id=\"" + html_text(of.id) +
+      "<p role=\"status\" id=\"" + markup_text(of.id) +
       "-what-if-said\">The simulator is starting (it needs this page's script).</p>\n<div id=\"" +
-      html_text(of.id) + "-what-if-answer\" hidden></div>\n";
-  html += "<script type=\"text/plain\" id=\"" + html_text(of.id) + "-what-if-request\">" +
+      markup_text(of.id) + "-what-if-answer\" hidden></div>\n";
+  html += "<script type=\"text/plain\" id=\"" + markup_text(of.id) + "-what-if-request\">" +
           packed_request(of, words) + "</script>\n";
   return html_section(of.id + "-what-if", of.level, title, html);
 }

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <vector>
 
+#include "base/axis.h"
 #include "base/error.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "partitioner/simulator/gantt.h"
 
@@ -50,33 +52,9 @@ const Look& look_of(ActionKind kind) {
   return kLooks[0];
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        // XML 1.0 has no way to write control characters.
-        out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string text_at(double x, double y, const char* anchor, const std::string& text) {
-  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) + escaped(text) +
-         "</text>\n";
+  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) +
+         markup_text(text) + "</text>\n";
 }
 
 std::string box(double x, double y, double width, double height, const char* fill,
@@ -85,23 +63,13 @@ std::string box(double x, double y, double width, double height, const char* fil
              "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\" "
              "stroke=\"#636363\" stroke-width=\"0.4\">",
              x, y, width, height, fill) +
-         "<title>" + escaped(tooltip) + "</title></rect>\n";
-}
-
-// 1, 2 or 5 times a power of ten, so that about ten marks fit.
-double tick_seconds(double seconds) {
-  const double raw = seconds / 10;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double step : {1.0, 2.0, 5.0}) {
-    if (raw <= step * power) return step * power;
-  }
-  return 10 * power;
+         "<title>" + markup_text(tooltip) + "</title></rect>\n";
 }
 
 // `whole`: of the run, of which span is drawn.
 std::string axis(const TimeSpan& span, const TimeSpan& whole, double left, double top,
                  double bottom) {
-  const double step = tick_seconds(span.end - span.begin);
+  const double step = axis_step(span.end - span.begin, 10);
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   std::string text;
   for (double i = std::ceil(span.begin / step - 1e-9) + 0.0; i * step <= span.end * (1 + 1e-12);

@@ -186,7 +186,7 @@ TEST(CompareReport, DrawsALinePerEntry) {
   const std::string svg = accuracy_svg(c);
   EXPECT_EQ(times(svg, "<polyline"), 3);  // two seeds and their mean
   EXPECT_THAT(svg, HasSubstr("target 90 %"));
-  EXPECT_THAT(svg, HasSubstr("a|b &amp; &lt;c>"));
+  EXPECT_THAT(svg, HasSubstr("a|b &amp; &lt;c&gt;"));
   EXPECT_THAT(svg, HasSubstr("two: not trained"));
   EXPECT_THAT(svg, HasSubstr("test accuracy in %"));
   EXPECT_THAT(svg, HasSubstr("training time in s"));
