@@ -321,6 +321,8 @@ LayerResult run_of(const std::string& what, Device& device, const Job& job,
                    const LayerValues& values, const RunOptions& options) {
   try {
     return run(device, job, values, options);
+  } catch (const OutOfMemory&) {
+    throw;
   } catch (const SystemError& e) {
     throw SystemError(what + ": " + e.what());
   }
