@@ -2,7 +2,7 @@
 // Zooms and moves the timelines. Without it, each shows the start of the run.
 "use strict";
 (function () {
-  const LABELS = 190, CHART = 1000, ROW = 34, TOP = 24, MOST = 4000, LEAST = 20;  // px, actions, us
+  const LABELS = 190, CHART = 1000, ROW = 34, TOP = 24, MOST = 1500, LEAST = 20;  // px, actions, us
   const NS = "http://www.w3.org/2000/svg";
   const LOOKS = ["p-compute", "p-evaluate", "p-checkpoint", "p-server", "p-bubble", "p-send"];
   const NAMES = ["compute", "evaluation", "checkpoint", "server wait", "wait for stages", "send"];

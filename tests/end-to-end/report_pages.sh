@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # report_pages.sh HETPIPE SOURCE_DIR
-# As report_browser.sh, of larger pages: five ranks that are killed and resumed, fourteen systems compared, 64 devices simulated.
+# As report_browser.sh, of larger pages: five ranks that are killed and resumed, fourteen systems compared, a million
+# actions, 64 devices simulated.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -35,6 +36,18 @@ cp "$folder/compared/report.html" "$folder/compared.html"
 results=()
 for system in ${systems//,/ }; do results+=("$folder/compared/runs/$system-seed-1/result.json"); done
 in_browser compared "${results[@]}"
+
+# A training of a day, by a simulated clock: a million actions.
+sed 's/slowdown = 8\.0 /slowdown = 18000.0 /; s/slowdown = 16\.0/slowdown = 36000.0/' "$cluster" > "$folder/slow.toml"
+slow=(--cluster "$folder/slow.toml" --profile "$source/tests/profiles/mlp.toml" --data fashion-mnist)
+"$hetpipe" plan "${slow[@]}" --minibatch 4 --in-flight 4 --output "$folder/slow-plan.toml" > "$folder/said"
+"$hetpipe" train --plan "$folder/slow-plan.toml" "${slow[@]}" --epochs 6.2 --clock simulated --transport threads --evaluate-every 500 \
+  --output "$folder/long" > "$folder/said" 2>&1 || { cat "$folder/said"; exit 1; }
+"$hetpipe" trace export "$folder/long" --csv "$folder/long.csv" > "$folder/said"
+[ "$(wc -l < "$folder/long.csv")" -gt 1000000 ] || { echo "not a million actions: $(cat "$folder/said")"; exit 1; }
+cp "$folder/long/report.html" "$folder/long.html"
+[ "$(stat -c %s "$folder/long.html")" -lt 1000000 ] || { echo "the page of a long run has $(stat -c %s "$folder/long.html") bytes"; exit 1; }
+in_browser long "$folder/long/result.json"
 
 # Four nodes of each of four types; virtual workers over unlike ones.
 {
