@@ -17,6 +17,7 @@
 #include "launch/plan/questions.h"
 #include "launch/recipes/recipe.h"
 #include "partitioner/cluster/catalogue.h"
+#include "partitioner/plan/plan_svg.h"
 #include "partitioner/plan/plan_table.h"
 #include "partitioner/planners/explain.h"
 #include "partitioner/planners/search.h"
@@ -35,6 +36,7 @@ struct PlanOptions {
   std::optional<std::string> recipe;
   DataOptions data;
   std::string output = "plan.toml";
+  std::optional<std::string> svg;
   bool json = false;
   bool ledger = false;
   PlanQuestions questions;
@@ -71,6 +73,8 @@ OptionTable table_of(PlanOptions& options) {
             real_option("test-share", "F", options.data.test_share, {0, 1, true},
                         "As for hetpipe train."),
             text_option("output", "FILE", options.output, "Where to write the plan."),
+            text_option("svg", "FILE", options.svg,
+                        "Also draws the pool and the cut, as an SVG image."),
             ema_option(options.planning, PlanGiven::never),
             flag_option("ledger", options.ledger,
                         "Also prints the memory of every stage item by item."),
@@ -225,6 +229,14 @@ int plan_command(const Invocation& how) {
         "--output", options.output,
         {{"--cluster", options.planning.cluster}, {"--profile", options.planning.profile}},
         problems);
+    if (options.svg) {
+      check_output_file("--svg", *options.svg, problems);
+      check_file_of_its_own("--svg", *options.svg,
+                            {{"--cluster", options.planning.cluster},
+                             {"--profile", options.planning.profile},
+                             {"--output", options.output}},
+                            problems);
+    }
     if (options.data.model && !options.estimate.estimate) {
       check_model_folder("--model", *options.data.model, problems);
     }
@@ -265,6 +277,7 @@ int plan_command(const Invocation& how) {
   if (notes.epochs) notes.epochs->throughput = plan.predicted->throughput;
   if (options.questions.largest) notes.largest = largest_minibatch(request, plan);
   write_file(options.output, to_toml(plan, &profile));
+  if (options.svg) write_file(*options.svg, plan_svg(plan, cluster, profile));
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
   if (options.questions.explain) notes.explanation = explain(request, plan);
   request.progress = nullptr;
@@ -295,6 +308,7 @@ int plan_command(const Invocation& how) {
   const std::string unmeasured = unmeasured_text(all_unmeasured(notes));
   if (!unmeasured.empty()) std::printf("\n%s", unmeasured.c_str());
   if (notes.feed) std::printf("\n%s", feed_text(*notes.feed).c_str());
+  if (options.svg) std::printf("\ndrawing written to %s\n", options.svg->c_str());
   print_start(plan, cluster, how, options);
   return 0;
 }

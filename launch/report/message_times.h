@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,17 @@
 
 // What the traces tell of messages between the stages of virtual workers.
 namespace hetpipe {
+
+struct MatchedMessage {
+  std::size_t from = 0;  // ranks of the timeline
+  std::size_t to = 0;
+  bool forward = false;  // an activation; else a gradient
+  const AlignedEvent* sent = nullptr;
+  const AlignedEvent* received = nullptr;
+};
+
+// Of pipelines without replicas or several chunks per device; by receiver.
+std::vector<MatchedMessage> matched_messages(const ReportedRun& run);
 
 // One direction of a pair of devices.
 struct MessageRoute {
@@ -21,7 +33,7 @@ struct MessageRoute {
   double reached = 0;  // bytes/s
 };
 
-// By sender and receiver; of pipelines without replicas or several chunks per device.
+// By receiver and sender; of the messages that matched_messages() finds.
 std::vector<MessageRoute> message_routes(const ReportedRun& run);
 
 }  // namespace hetpipe

@@ -21,6 +21,12 @@
         }
         return out;
       });
+      const messages = [];
+      for (let i = 0, start = 0; i < w.messages.length; i += 4) {
+        start += w.messages[i + 2];
+        messages.push([w.messages[i], w.messages[i + 1], start, start + w.messages[i + 3]]);
+      }
+      w.messages = messages;  // rows, sent, received
     }
     return data;
   }
@@ -53,7 +59,7 @@
     });
     const kept = Array.from(svg.querySelectorAll("title, desc")).filter(function (e) { return e.parentNode === svg; }).concat(labels);
     const bottom = TOP + ROW * data.ranks.length;
-    let from = 0, to = whole;
+    let from = 0, to = whole, messages = false;
 
     function x(us) { return LABELS + CHART * (us - from) / (to - from); }
     function box(layer, a, b, y, height, look, tip) {
@@ -86,6 +92,19 @@
         }
       });
     }
+    function draw_messages(layer, w) {  // of which both ends are in view
+      for (const m of w.messages) {
+        if (m[2] < from || m[3] > to) continue;
+        const down = m[1] > m[0], tip = {x: x(m[3]), y: TOP + ROW * m[1] + (down ? 6 : ROW - 9)};
+        const tail = {x: x(m[2]), y: TOP + ROW * m[0] + (down ? ROW - 4 : 6)};
+        const long = Math.hypot(tip.x - tail.x, tip.y - tail.y), a = 6 * (tip.x - tail.x) / long, b = 6 * (tip.y - tail.y) / long;
+        const at = function (dx, dy) { return (tip.x + dx).toFixed(1) + " " + (tip.y + dy).toFixed(1); };
+        const d = "M" + tail.x.toFixed(1) + " " + tail.y.toFixed(1) + "L" + at(0, 0) + "L" + at(-a - b / 3, -b + a / 3) + "M" + at(0, 0) +
+          "L" + at(-a + b / 3, -b - a / 3);
+        add(layer, "path", {"class": "arrow", d: d, "data-rows": m[0] + " " + m[1], "data-times": m[2] + " " + m[3]}, undefined,
+            "message: " + time(m[3] - m[2]) + " on its way");
+      }
+    }
     function draw_shares(layer) {
       const bin = whole / data.bins, n = LOOKS.length;
       data.shares.forEach(function (rank, r) {
@@ -110,6 +129,7 @@
       }
       const w = window_of();
       if (w) draw_actions(layer, w); else draw_shares(layer);
+      if (w && messages) draw_messages(layer, w);
       for (const m of data.marks) {
         if (m.at < from - 1 || m.at > to + 1) continue;
         const g = add(layer, "g", {"class": "mark"}, undefined, m.text);
@@ -134,6 +154,11 @@
       left: function () { show(from - (to - from) / 3, to - (to - from) / 3); },
       right: function () { show(from + (to - from) / 3, to + (to - from) / 3); },
       all: function () { show(0, whole); },
+      messages: function (button) {
+        messages = !messages;
+        button.setAttribute("aria-pressed", messages);
+        draw();
+      },
       window: function (button) {
         const w = data.windows[Number(button.dataset.window)];
         let count = 0;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
+#include "launch/report/message_times.h"
 #include "launch/trace/time_shares.h"
 #include "partitioner/simulator/gantt.h"
 #include "partitioner/simulator/timeline.h"
@@ -153,7 +154,7 @@ ShownTimeline shown_timeline(const ReportedRun& run, std::size_t bins, std::size
   }
   timeline.whole = actions_in(traces, 0, traces.seconds) <= most_actions;
   if (timeline.whole) {
-    timeline.windows.push_back({0, traces.seconds, {}});
+    timeline.windows.push_back({0, traces.seconds});
   } else {
     for (const double centre : {0.0, 0.5, 1.0}) {
       timeline.windows.push_back(window_at(traces, centre, most_actions / 3));
@@ -174,6 +175,16 @@ ShownTimeline shown_timeline(const ReportedRun& run, std::size_t bins, std::size
         predict_rank(rank.trace->info, *predicted, first, shown);
       }
     }
+  }
+  const std::vector<MatchedMessage> messages = matched_messages(run);
+  for (ShownWindow& window : timeline.windows) {
+    for (const MatchedMessage& m : messages) {
+      if (!overlaps(*m.sent, window.start, window.end)) continue;
+      if (!overlaps(*m.received, window.start, window.end)) continue;
+      window.messages.push_back({m.sent->start, m.received->end, m.from, m.to});
+    }
+    std::sort(window.messages.begin(), window.messages.end(),
+              [](const ShownMessage& a, const ShownMessage& b) { return a.sent < b.sent; });
   }
   timeline.marks = marks_of(traces);
   const Json* exit = run.result.find("exit");
@@ -219,8 +230,20 @@ std::string timeline_json(const ShownTimeline& timeline, const ReportedRun& run)
       }
       of_ranks.push_back(std::move(flat));
     }
-    windows.push_back(
-        Json{{"start", us(window.start)}, {"end", us(window.end)}, {"ranks", std::move(of_ranks)}});
+    // from, to, sent since the one before, time on the way
+    Json::Array messages;
+    std::int64_t before = 0;
+    for (const ShownMessage& m : window.messages) {
+      messages.push_back(static_cast<std::int64_t>(m.from));
+      messages.push_back(static_cast<std::int64_t>(m.to));
+      messages.push_back(us(m.sent) - before);
+      before = us(m.sent);
+      messages.push_back(us(m.received) - us(m.sent));
+    }
+    windows.push_back(Json{{"start", us(window.start)},
+                           {"end", us(window.end)},
+                           {"ranks", std::move(of_ranks)},
+                           {"messages", std::move(messages)}});
   }
   for (const ShownMark& mark : timeline.marks) {
     marks.push_back(

@@ -25,10 +25,17 @@ struct ShownAction {
   double predicted_start = 0;  // both 0: not predicted
   double predicted_end = 0;
 };
+struct ShownMessage {
+  double sent = 0;      // s, when it was handed over
+  double received = 0;  // s, when its receiver had it
+  std::size_t from = 0;
+  std::size_t to = 0;  // ranks of the timeline
+};
 struct ShownWindow {
   double start = 0;  // s
   double end = 0;
-  std::vector<std::vector<ShownAction>> ranks;  // [rank of the timeline]
+  std::vector<std::vector<ShownAction>> ranks{};  // [rank of the timeline]
+  std::vector<ShownMessage> messages{};           // between its actions, in the order of sending
 };
 struct ShownMark {
   double when = 0;  // s

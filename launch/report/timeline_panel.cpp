@@ -21,7 +21,7 @@ constexpr double kTimeline = 1000;
 constexpr double kRankRow = 34;
 constexpr double kRowsTop = 24;
 constexpr double kAxis = 24;
-constexpr std::size_t kActionBytes = 27;  // of the page, about
+constexpr std::size_t kActionBytes = 32;  // of the page, about, with its part of messages
 constexpr std::size_t kLeastActions = 150;
 constexpr std::size_t kDrawnAtOnce = 400;  // actions without the script
 
@@ -211,6 +211,12 @@ std::string controls(const PanelRun& of, const ShownTimeline& timeline) {
         "<button type=\"button\" data-do=\"window\" data-window=\"%zu\">Actions at the "
         "%s</button> ",
         w, name);
+  }
+  const bool messages = std::any_of(timeline.windows.begin(), timeline.windows.end(),
+                                    [](const ShownWindow& w) { return !w.messages.empty(); });
+  if (messages) {
+    html +=
+        "<button type=\"button\" data-do=\"messages\" aria-pressed=\"false\">Messages</button> ";
   }
   return html + "<output aria-live=\"polite\"></output></p>\n";
 }

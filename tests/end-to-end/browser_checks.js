@@ -164,12 +164,41 @@ function check_results() {  // every number of the documents stands in its panel
   return count;
 }
 
+// Every message that is drawn leaves where a rank began to send one, and arrives in another row where one ends to be received.
+function check_messages() {
+  let count = 0;
+  for (const button of document.querySelectorAll("[data-do=messages]")) {
+    const controls = button.parentElement, id = controls.dataset.timeline;
+    for (const window_button of controls.querySelectorAll("[data-window]")) window_button.click();
+    if (button.getAttribute("aria-pressed") !== "true") button.click();
+    const data = JSON.parse(document.getElementById(id + "-timeline-data").textContent);
+    const ends = {S: data.ranks.map(() => new Set()), V: data.ranks.map(() => new Set())};
+    for (const w of data.windows) w.ranks.forEach((flat, r) => {
+      for (let i = 0, start = 0; i < flat.length; i += 7) {
+        start += flat[i];
+        const letter = String.fromCharCode(flat[i + 2]);
+        if (letter === "S") ends.S[r].add(start);
+        if (letter === "V") ends.V[r].add(start + flat[i + 1]);
+      }
+    });
+    for (const arrow of document.querySelectorAll("#" + id + "-actions path.arrow")) {
+      const [from, to] = arrow.dataset.rows.split(" ").map(Number), [sent, received] = arrow.dataset.times.split(" ").map(Number);
+      ++count;
+      if (from === to || !ends.S[from].has(sent) || !ends.V[to].has(received)) complain("a message of nobody: " + arrow.dataset.rows + ", " + arrow.dataset.times);
+      if (received < sent) complain("a message arrives before it was sent: " + arrow.dataset.times);
+    }
+    if (!count) complain("no message is drawn in " + id);
+  }
+  return count;
+}
+
 addEventListener("load", () => {
   const took = performance.now() - opened;
   let used = 0;
   for (const control of document.querySelectorAll("button, summary, input")) {
     for (let i = 0; i < 3; ++i) { control.click(); ++used; }
   }
+  const messages = check_messages();
   const texts = shown_texts();
   const numbers = check_numbers(), known = check_results();
   check_places(texts);
@@ -178,6 +207,6 @@ addEventListener("load", () => {
   least = Math.min(least, check_contrast("dark", texts));
   if (used <= 20) complain("only " + used + " uses of controls");
   document.title = (errors.length === 0 ? "all is well: " : "WRONG: " + errors.join("; ") + " -- ") +
-    [used + " uses of controls", texts.length + " texts", least.toFixed(1) + ":1", numbers + " numbers", known + " of documents",
+    [used + " uses of controls", texts.length + " texts", least.toFixed(1) + ":1", numbers + " numbers", known + " of documents", messages + " messages",
      took.toFixed(0) + " ms to open"].join(", ");
 });

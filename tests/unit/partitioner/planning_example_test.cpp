@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
+#include <utility>
 
+#include "base/file.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/plan/plan_svg.h"
 #include "partitioner/planners/planner.h"
 #include "partitioner/planners/search.h"
+#include "partitioner/simulator/gantt.h"
+#include "partitioner/simulator/simulate.h"
 
 // The worked example of docs/planning.md, by hand.
 namespace hetpipe {
@@ -66,6 +72,24 @@ TEST(PlanningExample, TheSearchComparesAllPlans) {
   EXPECT_TRUE(result.exact);
   EXPECT_GE(result.plan.predicted->throughput, 1326 - 0.5);
   EXPECT_LE(result.plan.predicted->throughput, 2 * 32 / 0.048);
+}
+
+// Its pictures; HETPIPE_UPDATE_PAGES=1 draws them anew.
+TEST(PlanningExample, PicturesAreOfThisPlan) {
+  const PlanRequest request = example("ed");
+  const Plan plan = make_plan(request);
+  const std::string folder = HETPIPE_SOURCE_DIR "/docs/example/";
+  SimulationRequest kept;
+  kept.keep_events = true;
+  GanttRequest drawn;
+  drawn.until = 0.5;
+  for (const auto& [name, svg] :
+       {std::pair{"plan.svg", plan_svg(plan, request.cluster, request.profile)},
+        {"gantt.svg", gantt_svg(simulate(plan, request.cluster, request.profile, kept),
+                                request.cluster, drawn)}}) {
+    if (std::getenv("HETPIPE_UPDATE_PAGES") != nullptr) write_file(folder + name, svg);
+    EXPECT_EQ(read_file(folder + name), svg) << name;
+  }
 }
 
 }  // namespace planning_example_test

@@ -7,6 +7,7 @@
 #include <map>
 #include <regex>
 
+#include "../drawings.h"
 #include "base/text.h"
 #include "pictures.h"
 
@@ -82,62 +83,15 @@ TEST(GanttText, NothingInTheSpanAskedFor) {
               HasSubstr("the run lasts from 0 s to 9 s"));
 }
 
-// Every tag is closed in order, every entity is known, every attribute quoted.
-void expect_well_formed(const std::string& xml) {
-  static const std::regex kTag(R"re(<(/?)([a-z]+)((?: [A-Za-z0-9:-]+="[^"<>&]*")*)(/?)>)re");
-  std::vector<std::string> open;
-  std::size_t at = 0;
-  bool root_closed = false;
-  while (at < xml.size()) {
-    const std::size_t tag = xml.find('<', at);
-    const std::string text = xml.substr(at, tag == xml.npos ? xml.npos : tag - at);
-    EXPECT_TRUE(std::regex_match(text, std::regex("([^&<>]|&(lt|gt|amp|quot);)*"))) << text;
-    if (tag == xml.npos) break;
-    EXPECT_FALSE(root_closed) << "text after the end";
-    std::smatch match;
-    const std::size_t end = xml.find('>', tag);
-    ASSERT_NE(end, xml.npos);
-    const std::string whole = xml.substr(tag, end - tag + 1);
-    ASSERT_TRUE(std::regex_match(whole, match, kTag)) << whole;
-    if (match[1].length() > 0) {
-      ASSERT_FALSE(open.empty());
-      EXPECT_EQ(open.back(), match[2]);
-      open.pop_back();
-      root_closed = open.empty();
-    } else if (match[4].length() == 0) {
-      open.push_back(match[2]);
-    }
-    at = end + 1;
-  }
-  EXPECT_TRUE(open.empty());
-  EXPECT_TRUE(root_closed);
-}
-
-struct Drawn {
-  double x, y, width, height;
-};
-
-std::vector<Drawn> boxes_of(const std::string& svg) {
-  static const std::regex kBox(
-      R"re(<rect x="([0-9.]+)" y="([0-9.]+)" width="([0-9.]+)" height="([0-9.]+)")re");
-  std::vector<Drawn> boxes;
-  for (auto at = std::sregex_iterator(svg.begin(), svg.end(), kBox); at != std::sregex_iterator();
-       ++at) {
-    boxes.push_back(
-        {std::stod((*at)[1]), std::stod((*at)[2]), std::stod((*at)[3]), std::stod((*at)[4])});
-  }
-  return boxes;
-}
-
 TEST(GanttSvg, WellFormedWithABoxPerActionAndNoneOverAnother) {
   const std::string svg = gantt_svg(test::drawn_simulation(), test::drawn_cluster());
-  expect_well_formed(svg);
+  test::expect_well_formed(svg);
   EXPECT_THAT(svg, HasSubstr("n&lt;1&gt;:0 slow   w0 s1"));
   EXPECT_THAT(svg, HasSubstr("<title>backward B1: 7 s to 9 s</title>"));
   EXPECT_THAT(svg, HasSubstr(">seconds</text>"));
   EXPECT_THAT(svg, HasSubstr(">0</text>"));
-  std::map<double, std::vector<Drawn>> rows;  // by y; boxes below the legend
-  for (const Drawn& box : boxes_of(svg)) {
+  std::map<double, std::vector<test::Drawn>> rows;  // by y; boxes below the legend
+  for (const test::Drawn& box : test::boxes_of(svg)) {
     if (box.y > 30 && box.height > 10) rows[box.y].push_back(box);
   }
   ASSERT_EQ(rows.size(), 2u);
@@ -159,10 +113,10 @@ TEST(GanttSvg, OnlyThePartAskedFor) {
   request.from = 4.5;
   request.until = 5.5;
   const std::string svg = gantt_svg(test::drawn_simulation(), test::drawn_cluster(), request);
-  expect_well_formed(svg);
+  test::expect_well_formed(svg);
   EXPECT_THAT(svg, HasSubstr(">F1</text>"));
   EXPECT_THAT(svg, testing::Not(HasSubstr(">F0</text>")));
-  for (const Drawn& box : boxes_of(svg)) EXPECT_LE(box.width, 1400.01);
+  for (const test::Drawn& box : test::boxes_of(svg)) EXPECT_LE(box.width, 1400.01);
 }
 
 }  // namespace gantt_test
