@@ -2,7 +2,7 @@
 // Zooms and moves the timelines. Without it, each shows the start of the run.
 "use strict";
 (function () {
-  const LABELS = 190, CHART = 1000, ROW = 34, TOP = 24, MOST = 1500, LEAST = 20;  // px, actions, us
+  const LABELS = 190, CHART = 1000, ROW = 34, TOP = 24, MOST = 1500, ATONCE = 300, LEAST = 20;  // px, actions, us
   const NS = "http://www.w3.org/2000/svg";
   const LOOKS = ["p-compute", "p-evaluate", "p-checkpoint", "p-server", "p-bubble", "p-send"];
   const NAMES = ["compute", "evaluation", "checkpoint", "server wait", "wait for stages", "send"];
@@ -160,12 +160,12 @@
         draw();
       },
       window: function (button) {
-        const w = data.windows[Number(button.dataset.window)];
-        let count = 0;
-        for (const rank of w.ranks) count += rank.length;
-        const length = (w.end - w.start) * Math.min(1, 300 / Math.max(1, count));
-        const start = w.end >= whole - 1 && w.start > 0 ? w.end - length : w.start;
-        show(start, start + length);
+        const w = data.windows[Number(button.dataset.window)], starts = [];
+        for (const rank of w.ranks) for (const a of rank) starts.push(a[0]);
+        starts.sort(function (a, b) { return a - b; });
+        const most = Math.min(starts.length, ATONCE);
+        if (w.end >= whole - 1 && w.start > 0) show(most ? starts[starts.length - most] : w.start, w.end);
+        else show(w.start, starts.length > most ? starts[most] : w.end);
       }
     };
     controls.addEventListener("click", function (event) {

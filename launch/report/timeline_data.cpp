@@ -199,8 +199,9 @@ std::string timeline_json(const ShownTimeline& timeline, const ReportedRun& run)
   const auto us = [](double seconds) {
     return static_cast<std::int64_t>(std::llround(1e6 * seconds));
   };
-  Json::Array ranks, bins, windows, marks;
+  Json::Array ranks, clocks, bins, windows, marks;
   for (const AlignedRank& rank : run.timeline->ranks) {
+    clocks.push_back(us(rank.uncertainty));
     ranks.push_back(format("rank %d: ", rank.trace->info.rank) + name_of(rank.trace->info));
   }
   for (const BinShares& rank : timeline.shares) {
@@ -249,9 +250,10 @@ std::string timeline_json(const ShownTimeline& timeline, const ReportedRun& run)
     marks.push_back(
         Json{{"at", us(mark.when)}, {"kind", std::string(1, mark.kind)}, {"text", mark.text}});
   }
-  std::string text = Json{{"seconds", timeline.seconds},   {"bins", timeline.bins},
-                          {"ranks", std::move(ranks)},     {"shares", std::move(bins)},
-                          {"windows", std::move(windows)}, {"marks", std::move(marks)}}
+  std::string text = Json{{"seconds", timeline.seconds}, {"bins", timeline.bins},
+                          {"ranks", std::move(ranks)},   {"clocks", std::move(clocks)},
+                          {"shares", std::move(bins)},   {"windows", std::move(windows)},
+                          {"marks", std::move(marks)}}
                          .dump();
   // A text must not end the element that holds it.
   std::string safe;
