@@ -5,11 +5,11 @@
 
 namespace hetpipe {
 
-// Between two marks of an axis over `range` > 0: 1, 2 or 5 times a power of ten, so that at most
-// `count` steps fit.
+// Between two marks of an axis over `range` > 0: the least of 1, 2 and 5 times a power of ten of
+// which no more than `count` fit.
 double axis_step(double range, int count);
 
-// Its multiples from low to high. A range of no length has one mark at most.
+// Its multiples from low to high.
 std::vector<double> axis_marks(double low, double high, int count);
 
 }  // namespace hetpipe
