@@ -39,10 +39,23 @@ predicts() {
     grep -E ' under .* \([^,]+, (predicted|bellwether), ' > /dev/null
 }
 
+# training_of PLAN: what makes a training of the plan another than that of another plan. Where every virtual worker has one stage, the order of
+# its passes has no influence on their results, nor have weights that are those of the next update: such plans differ by their name alone.
+training_of() {
+  local plan=$1
+  if [ "$(grep -c '^\[\[virtual_worker\]\]' "$plan")" != "$(grep -c '^\[\[virtual_worker.stage\]\]' "$plan")" ] ||
+    grep -E '^weights = "(recompute|mixed|two-versions)"' "$plan" > /dev/null; then
+    cat "$plan"
+    return
+  fi
+  grep -vE '^(system|schedule|weights|predicted) = |^samples_factor|^throughput|^bottleneck' "$plan"
+  ! predicts "$plan" || echo predicts
+}
+
 run_compositions() {
   build_targets hetpipe
   local pools=benchmarks/compositions all_pools=${POOLS:-equal mixed islands} model=${MODEL:-lenet} data=fashion-mnist epochs=${EPOCHS:-3} target=${TARGET:-0.87}
-  local evaluations=20 seeds=${SEEDS:-1,2,3} ways="sgd-momentum=0.01 sgd-momentum=0.03 sgd-momentum=0.1 adam=0.00375 adam=0.0075 adam=0.015" way pool schedule weights sync name rate file plans list of best row seconds seed
+  local evaluations=20 seeds=${SEEDS:-1,2,3} ways="sgd-momentum=0.01 sgd-momentum=0.03 sgd-momentum=0.1 adam=0.00375 adam=0.0075 adam=0.015" way pool schedule weights sync name rate file plans list of best row seconds seed hash
   local schedules all_weights syncs
   if [ $trial = yes ]; then
     data=$work/pictures seeds=1 epochs=1 target=0.01 evaluations=1 ways="sgd-momentum=0.01 adam=0.0075" all_pools=mixed
@@ -60,6 +73,7 @@ run_compositions() {
     plans=$work/plans-$pool
     mkdir -p "$plans"
     list=() of=()
+    local -A first=() same=()
     for name in $(for schedule in $schedules; do for weights in $all_weights; do for sync in $syncs; do echo "$schedule+$weights+$sync"; done; done; done) search; do
       file=$plans/$name.toml
       if [ ! -f "$file" ] && [ ! -f "$file.refused" ]; then
@@ -72,6 +86,13 @@ run_compositions() {
         fi
       fi
       [ -f "$file" ] || continue
+      # Trained once, under the name that is first; the search's is a row in any case.
+      hash=$([ "$name" = search ] && echo search || training_of "$file" | md5sum | cut -d ' ' -f 1)
+      if [ -n "${first[$hash]:-}" ]; then
+        same[${first[$hash]}]+="; ${name//+/, }"
+        continue
+      fi
+      first[$hash]=$name
       for way in $ways; do
         sed -e "s/^optimizer = .*/optimizer = \"${way%=*}\"/" -e "s/^scale = \"\(sum\|root\)\"/scale = \"$([ "${way%=*}" = adam ] && echo root || echo sum)\"/" \
           "$file" > "$plans/$name@${way/=/@}.toml"
@@ -107,6 +128,10 @@ run_compositions() {
         rest = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", rest)
         printf "| %s | %s | %s | %s | %s |\n", name, $3, rest, $1 == "inf" ? "-" : sprintf("%.3g", $1), $1 == "inf" ? "-" : sprintf("%.2f", $1 / best) }'
     echo
+    for name in $(printf '%s\n' "${!same[@]}" | sort); do
+      echo "The same training as ${name//+/, }: ${same[$name]#; }."
+      echo
+    done
     echo "Refused, or without a plan: $(find "$plans" -name '*.refused' | wc -l) of $(wc -w <<< "$schedules") x $(wc -w <<< "$all_weights") x $(wc -w <<< "$syncs"); not at the target with any rate: $(comm -23 \
       <(for file in "${all[@]}"; do basename "$file" .toml | sed 's/@.*//'; done | sort -u) <(cut -d ' ' -f 1 "$work/best-$pool" | sort -u) | paste -sd , | sed 's/,/, /g; s/^$/none/')."
   done

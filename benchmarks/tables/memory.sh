@@ -34,6 +34,7 @@ run_memory() {
       hetpipe-d0 hetpipe-d4 spectrain xpipe dapple timeprest timeprest-mixed gpipe pipedream-flush zero-bubble pipedream \
       pipedream-2bw vanilla data-parallel ssp asp
     sed 's/^in_flight = 4/in_flight = 12/' "$work/$device-plans/hetpipe-d0.toml" > "$work/$device-plans/hetpipe-d0-12.toml"
+    sed 's/^pull = "newest"/pull = "bound"/' "$work/$device-plans/hetpipe-d4.toml" > "$work/$device-plans/hetpipe-d4-bound.toml"
     for plan in "$work/$device-plans"/*.toml; do
       name=$(basename "$plan" .toml)
       [[ $trial = no || $name =~ ^(hetpipe-d0|gpipe)$ ]] || continue
@@ -49,6 +50,8 @@ run_memory() {
   echo "ranks and a server where the system has one, as processes over MPI on one machine; plans by [plans](../plans), an evaluation"
   echo "at the end. Peak that a rank's allocator saw over the total of its ledger: the least and the most of a run's ranks. offload:"
   echo "devices that work beside their hosts, two passes ahead, with memory of their own; messages go through page-locked memory."
+  echo "With D = 4 the ledger has the waves that a virtual worker may be ahead: hetpipe-d4-bound always keeps them (pull = \"bound\"),"
+  echo "hetpipe-d4 only when it is. Nothing bounds how far asp is ahead, nor what it keeps: its ledger has one wave."
   echo
   echo "| plan | cpu | offload |"
   echo "|---|---|---|"
