@@ -43,7 +43,10 @@ race() {
     sed "s/^optimizer = .*/optimizer = \"$optimizer\"/" "$work/small/$name.toml" > "$work/small/$one.toml"
     plans+=("$work/small/$one.toml")
     given+=(--learning-rate "$one=$rate" --of "$one:time-of=$work/clocks/$name.toml" --of "$one:time-profile=$profiles/${name%%-*}.toml")
-    [ "$optimizer" != adam ] || given+=($(damped_adam "$one"))
+    case $optimizer/$name in
+      adam/*-search) given+=(--of "$one:betas=0.8,0.95") ;; # few samples that do not see each other, and perhaps predicted weights
+      adam/*) given+=($(damped_adam "$one")) ;;
+    esac
   done
   "$build/bin/hetpipe" compare --cluster "$pool" --profile "$work/profile.toml" --data "$data" --plans "$(IFS=,; echo "${plans[*]}")" \
     "${given[@]}" --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations $((evaluations * epochs)) --clock simulated \
@@ -51,17 +54,27 @@ race() {
     > "$output.log" 2>&1 < /dev/null || [ $? = 4 ] || { tail -n 20 "$output.log" >&2; die "training failed"; } # 4: a rate is too high
 }
 
+# ways_of NAME: the optimizers and rates to try.
+ways_of() {
+  case $1 in
+    *-search) echo "${ways[search]}" ;;
+    *-bsp) echo "${ways[bsp]}" ;;
+    *) echo "${ways[waves]}" ;;
+  esac
+}
+
 run_rehearsal() {
   build_targets hetpipe
   local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} all_epochs=${EPOCHS:-2 3 5} epochs
   local target=${TARGET:-0.88} evaluations=10 clocks=${CLOCKS:-vgg19 resnet152} distances=${DISTANCES:-0 4 32} policies="ed hd" placements="default local"
-  local bsp="sgd-momentum@0.03 sgd-momentum@0.1 sgd-momentum@0.3 adam@0.0075 adam@0.015 adam@0.03"
-  local waves="adam@0.002 adam@0.004 adam@0.0075 adam@0.015"
+  local -A ways=([bsp]="sgd-momentum@0.1 sgd-momentum@0.3 adam@0.0075 adam@0.015 adam@0.03 adam@0.06"
+    [waves]="adam@0.002 adam@0.004 adam@0.0075 adam@0.015"
+    [search]="sgd-momentum@0.01 sgd-momentum@0.03 sgd-momentum@0.1 adam@0.001 adam@0.003 adam@0.0075")
   local seeds clock distance policy placement name names=() tries how best row samples layers
   seeds=$(sized "${SEEDS:-1,2,3}" 1)
   if [ $trial = yes ]; then
     data=$work/data target=0.01 evaluations=1 all_epochs=1 clocks=vgg19 distances=4 policies=ed placements=local
-    bsp=sgd-momentum@0.001 waves=adam@0.0001
+    ways=([bsp]=sgd-momentum@0.001 [waves]=adam@0.0001)
     make_pictures "$data" 1024 28
   fi
   rm -rf "$work/clocks" "$work/small" "$work/candidates.md"
@@ -81,9 +94,13 @@ run_rehearsal() {
     names+=("$clock-bsp")
     [ $trial = yes ] || { candidate "$clock" search --policy search --minibatch 32 && names+=("$clock-search"); }
   done
-  for name in "${names[@]}"; do like "$work/clocks/$name.toml" "$model" "$layers" > "$work/small/$name.toml"; done
+  for name in "${names[@]}"; do
+    like "$work/clocks/$name.toml" "$model" "$layers" > "$work/small/$name.toml"
+    ! grep -E '^layers = \[([0-9]+), \1\]' "$work/small/$name.toml" > /dev/null ||
+      die "the plan $name has more stages in a virtual worker than $model has layers ($layers). Choose a MODEL of more layers."
+  done
   echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed; rates rise over a tenth of the training"
-  echo "and fall to 0 linearly. adam: with betas 0.8 and 0.95, and damping 0.95 in six directions. bsp: all devices that hold 32 samples' training, 32 each, as in"
+  echo "and fall to 0 linearly. adam: with betas 0.8 and 0.95, and damping 0.95 in six directions (search: none). bsp: all devices that hold 32 samples' training, 32 each, as in"
   echo "Horovod. d0, d4, d32: HetPipe with that D and virtual workers' minibatches of 32; of the allocations ($policies) and placements"
   echo "($placements) the one that is predicted to be worth most: samples/s over the factor of samples for late updates and large minibatches."
   echo "search: what --policy search makes of all systems for minibatches of 32."
@@ -93,7 +110,7 @@ run_rehearsal() {
   cat "$work/candidates.md"
   echo
   for name in "${names[@]}"; do
-    for how in $(grep -q '^optimizer = "adam"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do tries+=("$name@$how"); done
+    for how in $(ways_of "$name"); do tries+=("$name@$how"); done
   done
   for epochs in $all_epochs; do race "$work/tuning-$epochs" "$epochs" 1 "${tries[@]}"; done
   echo "Samples until the target by optimizer, rate and epochs, seed 1 (-: not in so many epochs); the race uses the best of each:"
@@ -103,7 +120,7 @@ run_rehearsal() {
   local taken=()
   for name in "${names[@]}"; do
     row="" best=""
-    for how in $(grep -q '^optimizer = "adam"' "$work/clocks/$name.toml" && echo "$waves" || echo "$bsp"); do
+    for how in $(ways_of "$name"); do
       row+="${row:+; }$how:"
       for epochs in $all_epochs; do
         samples=$(reached "$work/tuning-$epochs/runs/$name@$how-seed-1" samples)
