@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA Toolkit with cuDNN, where it is: HETPIPE_CUDA_FOUND, and why not otherwise.
 set(HETPIPE_CUDA_FOUND OFF)
+include(HetpipeCudaPairs)
+include(HetpipeCudaLibraries)
 if(HETPIPE_CUDA STREQUAL "off")
   hetpipe_left_out("CUDA device: HETPIPE_CUDA=off")
   return()
@@ -21,6 +23,17 @@ find_package(CUDAToolkit QUIET)
 if(NOT CMAKE_CUDA_COMPILER OR NOT CUDAToolkit_FOUND)
   hetpipe_no_cuda("no CUDA Toolkit found (nvcc and its libraries)")
 endif()
+# nvcc, or clang with a toolkit of CUDA 12 (launch/cuda12).
+set(hetpipe_cuda_compiler NVIDIA)
+set(hetpipe_cuda_compiler_version "")
+get_filename_component(toolkit_of_compiler ${CMAKE_CUDA_COMPILER}/../.. ABSOLUTE)
+if(EXISTS ${toolkit_of_compiler}/parts)
+  message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} compiles nothing: launch/cuda12 has put it there. Set CMAKE_CUDA_COMPILER=clang++-19.")
+elseif(CMAKE_CUDA_COMPILER MATCHES "clang[^/]*$")
+  set(hetpipe_cuda_compiler Clang)
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} -dumpversion OUTPUT_VARIABLE hetpipe_cuda_compiler_version
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
 find_path(HETPIPE_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(HETPIPE_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
 if(NOT HETPIPE_CUDNN_INCLUDE_DIR OR NOT HETPIPE_CUDNN_LIBRARY)
@@ -37,17 +50,25 @@ else()
   hetpipe_left_out("NCCL: no nccl.h and libnccl found; GPUs reach each other without it")
 endif()
 
-# For which cards the module is compiled. auto: those of this machine; without one, the oldest that the toolkit knows, with
+# For which cards the module is compiled. auto: those of this machine; without one, the oldest that toolkit and cuDNN know, with
 # PTX, which the driver of any newer card compiles when it is loaded. all: machine code for every card of a pool, as bundles
 # have it; CUDA 13 knows no cards before Turing.
 set(HETPIPE_CUDA_ARCHITECTURES "auto" CACHE STRING "GPUs to compile for: auto (this machine's), all, or a list such as 70-real;86")
-if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
-  set(hetpipe_all_cards 75-real 80-real 86-real 89-real 90-real 100-real 120)
-elseif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
-  set(hetpipe_all_cards 60-real 70-real 75-real 80-real 86-real 89-real 90-real 100-real 120)
-else()
-  set(hetpipe_all_cards 60-real 70-real 75-real 80-real 86-real 89-real 90)
+hetpipe_all_cards(hetpipe_all_cards ${hetpipe_cuda_compiler} ${CUDAToolkit_VERSION})
+hetpipe_soname_number(hetpipe_runtime "${CUDA_CUDART}")
+hetpipe_soname_number(hetpipe_cublas "${CUDA_cublasLt_LIBRARY}")
+hetpipe_cudnn_versions(hetpipe_cudnn_header hetpipe_cudnn hetpipe_cudnn_cuda)
+set(hetpipe_nccl_cuda "")
+if(HETPIPE_NCCL_LIBRARY)
+  hetpipe_nccl_cuda(hetpipe_nccl_cuda "${HETPIPE_NCCL_LIBRARY}")
 endif()
+# hetpipe_pairs(RESULT CARDS...): hetpipe_cuda_refusals of what was found.
+function(hetpipe_pairs result)
+  hetpipe_cuda_refusals(refusals CARDS ${ARGN} TOOLKIT "${CUDAToolkit_VERSION}" COMPILER ${hetpipe_cuda_compiler}
+    COMPILER_VERSION "${hetpipe_cuda_compiler_version}" RUNTIME "${hetpipe_runtime}" CUBLAS "${hetpipe_cublas}" CUDNN_HEADER "${hetpipe_cudnn_header}" CUDNN "${hetpipe_cudnn}"
+    CUDNN_CUDA "${hetpipe_cudnn_cuda}" NCCL_CUDA "${hetpipe_nccl_cuda}")
+  set(${result} "${refusals}" PARENT_SCOPE)
+endfunction()
 
 # hetpipe_cards_here(RESULT): this machine's GPUs that the toolkit compiles for, such as 86-real; empty without one.
 function(hetpipe_cards_here result)
@@ -56,7 +77,11 @@ function(hetpipe_cards_here result)
   if(HETPIPE_NVIDIA_SMI)
     execute_process(COMMAND ${HETPIPE_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
                     OUTPUT_VARIABLE seen ERROR_QUIET)
-    execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+    if(hetpipe_cuda_compiler STREQUAL "Clang")
+      list(TRANSFORM hetpipe_all_cards REPLACE "([0-9]+).*" "sm_\\1 " OUTPUT_VARIABLE known)
+    else()
+      execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+    endif()
     string(REGEX MATCHALL "[0-9]+[.][0-9]+" seen "${seen}")
     list(REMOVE_DUPLICATES seen)
     foreach(card ${seen})
@@ -78,13 +103,23 @@ elseif(HETPIPE_CUDA_ARCHITECTURES STREQUAL "auto")
   hetpipe_cards_here(CMAKE_CUDA_ARCHITECTURES)
   set(hetpipe_cards_why "this machine's GPUs; HETPIPE_CUDA_ARCHITECTURES=all builds for every card")
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    list(GET hetpipe_all_cards 0 oldest)
-    string(REPLACE "-real" "" CMAKE_CUDA_ARCHITECTURES ${oldest})
+    foreach(card ${hetpipe_all_cards})
+      string(REPLACE "-real" "" CMAKE_CUDA_ARCHITECTURES ${card})
+      hetpipe_pairs(refusals ${CMAKE_CUDA_ARCHITECTURES})
+      if(NOT refusals)
+        break()
+      endif()
+    endforeach()
     set(hetpipe_cards_why
         "no GPU here, so one architecture with PTX for newer cards; HETPIPE_CUDA_ARCHITECTURES=all builds for every card")
   endif()
 else()
   set(CMAKE_CUDA_ARCHITECTURES ${HETPIPE_CUDA_ARCHITECTURES})
+endif()
+hetpipe_pairs(refusals ${CMAKE_CUDA_ARCHITECTURES})
+if(refusals)
+  list(JOIN refusals "\n  " refusals)
+  message(FATAL_ERROR "The CUDA device cannot be built of these parts (HETPIPE_CUDA=off leaves it out):\n  ${refusals}")
 endif()
 # CMake 3.25 does not know nvcc's option for C++20.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
@@ -93,16 +128,28 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 enable_language(CUDA)
 set(HETPIPE_CUDA_FOUND ON)
+# For launch/bundle, which says so.
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " cards)
-hetpipe_found("CUDA Toolkit ${CUDAToolkit_VERSION}, cuDNN ${HETPIPE_CUDNN_LIBRARY}: the CUDA device, for ${cards} (${hetpipe_cards_why})")
+hetpipe_cards_named(hetpipe_cards ${CMAKE_CUDA_ARCHITECTURES})
+hetpipe_oldest_driver(hetpipe_driver "${CUDAToolkit_VERSION}")
+file(WRITE ${PROJECT_BINARY_DIR}/cuda_build "architectures: ${cards}\ncards: ${hetpipe_cards}\nCUDA: ${CUDAToolkit_VERSION}\n\
+cuDNN: ${hetpipe_cudnn_header}\ndriver: ${hetpipe_driver}\n")
+hetpipe_found("CUDA Toolkit ${CUDAToolkit_VERSION} with ${CMAKE_CUDA_COMPILER_ID} ${CMAKE_CUDA_COMPILER_VERSION}, cuDNN ${hetpipe_cudnn_header} ${HETPIPE_CUDNN_LIBRARY}: the CUDA device, for cards ${hetpipe_cards} (${hetpipe_cards_why})")
 
-# hetpipe_cuda_flags(TARGET): flags for nvcc.
+# hetpipe_cuda_flags(TARGET): flags for the compiler of CUDA.
 function(hetpipe_cuda_flags target)
-  # -fmad=false belongs to single files: optimizers alone promise bits.
-  target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra --expt-relaxed-constexpr>)
+  # No contraction of multiply-add belongs to single files: optimizers alone promise bits.
+  if(CMAKE_CUDA_COMPILER_ID STREQUAL "Clang")
+    # It warns that it knows no CUDA as new as 12.9, of which nothing new is used. Up to 19 it cannot ask CUDA's library for
+    # square roots that are rounded correctly, as nvcc's are (a question of __CUDA_PREC_SQRT), but for those that always are.
+    set(flags -Wall -Wextra -Wno-unknown-cuda-version -D__nv_sqrtf=__nv_fsqrt_rn)
+    set(strict -Werror)
+  else()
+    set(flags -Xcompiler=-Wall,-Wextra --expt-relaxed-constexpr)
+    set(strict -Werror=all-warnings -Xcompiler=-Werror)
+  endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${flags}>")
   if(HETPIPE_WERROR)
-    target_compile_options(${target} PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${strict}>")
   endif()
 endfunction()

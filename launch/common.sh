@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by launch/quickstart, launch/bundle and tests/run, and in a bundle by hetpipe-quickstart.
+# Sourced by launch/quickstart, launch/bundle, launch/cuda12 and tests/run, and in a bundle by hetpipe-quickstart.
 
 say() { printf '== %s\n' "$*"; }
 die() { printf '%s\n' "$*" >&2; exit "${exit_code:-2}"; }
@@ -40,6 +40,12 @@ bundle_packages=(
   "patchelf: makes programs and libraries find each other in the bundle"
   "binutils: shows which glibc and libstdc++ they need"
   "xz-utils: packs"
+)
+
+cuda12_packages=(
+  "clang-19: compiles kernels with CUDA 12.9, whose nvcc is not published in parts"
+  "python3-pip: fetches the parts"
+  "unzip: unpacks them"
 )
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -51,6 +52,33 @@ inline std::string cards_with_code(const std::string& architectures) {
     cards.push_back(format("%d.%d%s", code.major, code.minor, code.ptx ? " or newer" : ""));
   }
   return join(cards, ", ");
+}
+
+// Why a card cannot be used by a build of these architectures with the cuDNN that was loaded
+// (91002), and what to take; "" where it can.
+inline std::string why_unfit(const std::string& architectures, std::size_t cudnn,
+                             const std::string& name, int major, int minor) {
+  const int number = 10 * major + minor;
+  const std::string card =
+      format("%s has compute capability %d.%d, and ", name.c_str(), major, minor);
+  if (!has_code_for(architectures, major, minor)) {
+    const std::string build = format("HETPIPE_CUDA_ARCHITECTURES=%d when CMake configures", number);
+    std::string take = "Take one for it: " + build;
+    if (number < 75) take += " with a CUDA Toolkit 12, the last that knows it";
+    if (number >= 60 && number < 75) {
+      take = "Take the bundle of CUDA 12 (launch/bundle --cuda 12 makes it), or one for it: " +
+             take.substr(take.find(build));
+    }
+    return card + "this build has code for " + cards_with_code(architectures) + ". " + take;
+  }
+  if (number < 75 && cudnn >= 91100) {
+    return card +
+           format(
+               "cuDNN %zu.%zu, which was loaded, has no code for cards below 7.5. Take cuDNN "
+               "9.10 for CUDA 12, the last that has (its folder first in LD_LIBRARY_PATH)",
+               cudnn / 10000, cudnn % 10000 / 100);
+  }
+  return "";
 }
 
 }  // namespace hetpipe::cuda

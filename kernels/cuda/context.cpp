@@ -14,6 +14,8 @@ namespace hetpipe::cuda {
 Context::Context(PlanOptions options)
     : options_(std::move(options)), cache_(options_.cache_file, options_.warn) {}
 
+std::size_t cudnn_version() { return cudnnGetVersion(); }
+
 std::unique_ptr<Context> Context::on_device(PlanOptions options) {
   std::unique_ptr<Context> context(new Context(std::move(options)));
   check(cudaGetDevice(&context->index_), "asking for the GPU in use");

@@ -43,6 +43,9 @@ struct Card {
   int driver = 0;  // "13000"
 };
 
+// 91002: of the cuDNN that was loaded, 9.10.2.
+std::size_t cudnn_version();
+
 class Context {
  public:
   // For the calling thread's GPU. SystemError where there is none.

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/code.h"
+#include "kernels/cuda/context.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace hetpipe::cuda {
@@ -79,14 +80,7 @@ GpuInfo describe(int index) {
         "asking for the width of a GPU's memory");
   gpu.memory_bandwidth = 2.0 * 1e3 * clock * bits / 8;
   gpu.numa_node = numa_node_of(gpu.pci);
-  if (!has_code_for(HETPIPE_CUDA_CODE, gpu.major, gpu.minor)) {
-    gpu.why_not = format(
-        "%s has compute capability %d.%d, and this build has code for %s. Take one for it: "
-        "HETPIPE_CUDA_ARCHITECTURES=%d%d when CMake configures%s",
-        gpu.name.c_str(), gpu.major, gpu.minor, cards_with_code(HETPIPE_CUDA_CODE).c_str(),
-        gpu.major, gpu.minor,
-        10 * gpu.major + gpu.minor < 75 ? ", with a CUDA Toolkit 12, the last that knows it" : "");
-  }
+  gpu.why_not = why_unfit(HETPIPE_CUDA_CODE, cudnn_version(), gpu.name, gpu.major, gpu.minor);
   return gpu;
 }
 

@@ -163,6 +163,7 @@ TEST(CudaCards, WithoutCodeAreLeftOut) {
   EXPECT_THAT(seen.left_out[0], HasSubstr("7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 12.0 or newer"));
   EXPECT_THAT(seen.left_out[0], HasSubstr("HETPIPE_CUDA_ARCHITECTURES=61"));
   EXPECT_THAT(seen.left_out[0], HasSubstr("CUDA Toolkit 12"));
+  EXPECT_THAT(seen.left_out[0], HasSubstr("launch/bundle --cuda 12"));
   EXPECT_THAT(known_devices().back(), HasSubstr("left out: "));
   EXPECT_THAT(known_devices().back(), testing::EndsWith("; 1 GPUs"));
 }

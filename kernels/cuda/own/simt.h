@@ -5,9 +5,10 @@
 
 #include "kernels/cuda/own/stream.h"
 
-// The layer between the sources of our own kernels and their compilers. nvcc builds them for
-// GPUs; any other compiler builds the very same sources against an emulator that runs them on the
-// host (tests/cuda/simt), so that they are tested, under sanitizers too, where there is no GPU.
+// The layer between the sources of our own kernels and their compilers. nvcc, or clang as a
+// compiler of CUDA, builds them for GPUs; any other compiler builds the very same sources against
+// an emulator that runs them on the host (tests/cuda/simt), so that they are tested, under
+// sanitizers too, where there is no GPU.
 //
 //   HETPIPE_KERNEL              a kernel: returns void, takes values and device pointers
 //   HETPIPE_DEVICE              a function that kernels call
@@ -24,8 +25,14 @@
 #include "kernels/cuda/check.h"
 
 #define HETPIPE_KERNEL __global__
+#ifdef __clang__
+#define HETPIPE_DEVICE __device__ __forceinline__  // it would call what several places use
+#else
 #define HETPIPE_DEVICE __device__ inline
-#define HETPIPE_SHARED(name, ...) __shared__ alignas(16) std::type_identity_t<__VA_ARGS__> name
+#endif
+// Attributes where both nvcc and clang take them.
+#define HETPIPE_SHARED(name, ...) \
+  __attribute__((aligned(16))) __shared__ std::type_identity_t<__VA_ARGS__> name
 #define HETPIPE_UNROLL _Pragma("unroll")
 
 namespace hetpipe::cuda {

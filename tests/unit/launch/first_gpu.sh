@@ -36,7 +36,7 @@ expect "$work/out" "Try: install NVIDIA's driver"
 [ ! -e "$work/first-gpu" ] || { echo "a folder although there was no GPU"; exit 1; }
 stand_in "$bundle/bin/hetpipe" 'echo "device cuda: left out: TITAN X has compute capability 5.2, and this build has code for 7.5"'
 first_gpu 77
-expect "$work/out" "Try: a build with code for this card"
+expect "$work/out" "Try: a build with code for this card, or the libraries for it"
 first_gpu 2 --minutes soon
 expect "$work/out" "--minutes soon: is no number of minutes"
 
