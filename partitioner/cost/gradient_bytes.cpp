@@ -12,6 +12,9 @@ GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs, in
   std::vector<std::size_t> from(layers);  // the first layer that no reader yet is behind
   std::vector<int> readers(layers, 0);
   std::vector<std::pair<std::size_t, Tensor>> passing;
+  passing.reserve(layers);
+  inputs_.tensors.reserve(layers);
+  inputs_.begin.reserve(layers + 1);
   for (std::size_t l = 0; l < layers; ++l) {
     from[l] = l + 1;
     for (const int input : profile.layers[l].inputs) {
@@ -30,6 +33,8 @@ GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs, in
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   const auto next_alone_reads = [&](std::size_t l) { return readers[l] == 1 && from[l] == l + 1; };
   auto at = passing.begin();
+  passing_.tensors.reserve(passing.size());
+  passing_.begin.reserve(layers + 1);
   for (std::size_t l = 0; l < layers; ++l) {
     for (; at != passing.end() && at->first == l; ++at) passing_.tensors.push_back(at->second);
     passing_.begin.push_back(passing_.tensors.size());
@@ -86,10 +91,11 @@ GradientPeaks::Most GradientPeaks::one_by_one(int first, int end) const {
 
 namespace {
 
-template <typename BytesOf>
-RunMaxima by_layer(int layers, const BytesOf& bytes_of) {
+RunMaxima maxima_of(std::span<const GradientPeaks::Most> layers,
+                    std::int64_t GradientPeaks::Most::*member) {
   std::vector<std::int64_t> values;
-  for (int l = 0; l < layers; ++l) values.push_back(bytes_of(l));
+  values.reserve(layers.size());
+  for (const GradientPeaks::Most& most : layers) values.push_back(most.*member);
   return RunMaxima(std::move(values));
 }
 
@@ -97,17 +103,15 @@ RunMaxima by_layer(int layers, const BytesOf& bytes_of) {
 
 GradientPeaks::GradientPeaks(const Profile& profile, const LayerCosts& costs,
                              std::vector<std::int64_t> kept, std::vector<std::int64_t> parameters)
-    : gradients_(profile, costs),
-      kept_(std::move(kept)),
-      parameters_(std::move(parameters)),
-      // As if it were neither the first nor the last, and no tensor came from or went elsewhere.
-      unknown_(by_layer(gradients_.layers(),
-                        [&](int l) { return of_layer(l, -1, gradients_.layers() + 1).unknown; })),
-      known_(by_layer(gradients_.layers(),
-                      [&](int l) { return of_layer(l, -1, gradients_.layers() + 1).known; })),
-      adding_(by_layer(gradients_.layers(),
-                       [&](int l) { return of_layer(l, -1, gradients_.layers() + 1).adding; })) {
+    : gradients_(profile, costs), kept_(std::move(kept)), parameters_(std::move(parameters)) {
   const int layers = gradients_.layers();
+  // As if it were neither the first nor the last, and no tensor came from or went elsewhere.
+  std::vector<Most> inside;
+  inside.reserve(static_cast<std::size_t>(layers));
+  for (int l = 0; l < layers; ++l) inside.push_back(of_layer(l, -1, layers + 1));
+  unknown_ = maxima_of(inside, &Most::unknown);
+  known_ = maxima_of(inside, &Most::known);
+  adding_ = maxima_of(inside, &Most::adding);
   for (int first = 0; first <= layers; ++first) {
     front_.push_back({first + 1});
     back_.push_back({first - 1});

@@ -74,7 +74,26 @@ VersionDifference steps_at(const System& system, const ScheduleRequest& request,
   return at->second[static_cast<std::size_t>(stage.value % request.stages)];
 }
 
+int passes_of_action(const Plan& plan, const MemoryRule& rule) {
+  return traits(rule.schedule).whole_minibatches ? plan.micro_batches : 1;
+}
+
 }  // namespace
+
+StageFootprint PlanFootprints::of(const Plan& plan, const MemoryRule& rule, const DeviceKind& kind,
+                                  int samples, std::span<const int> stage_end, StageId stage) {
+  const Updates updates = updates_of(plan);
+  const int passes = passes_of_action(plan, rule);
+  FootprintTable& table =
+      known_.try_emplace({updates, passes}, cluster_, profile_, passes, updates).first->second;
+  const Footprints& footprints = table.of(static_cast<int>(&kind - cluster_.kinds.data()), samples);
+  StageFootprint footprint = footprints.of(stage_end, stage);
+  if (traits(rule.schedule).backward == BackwardForm::split) {
+    const auto at = static_cast<std::size_t>(stage.value);
+    footprints.add_late(footprint, at == 0 ? 0 : stage_end[at - 1], stage_end[at]);
+  }
+  return footprint;
+}
 
 MemoryRule memory_rule(const Plan& plan) {
   const System system = composition(plan);
@@ -117,7 +136,7 @@ MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
 
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage, std::optional<int> replica,
-                          HeldTable& table) {
+                          HeldTable& table, PlanFootprints* footprints) {
   if (plan.runtime == "megatron-deepspeed") {
     return megatron_stage_ledger(plan, cluster, profile, vw, stage);
   }
@@ -126,7 +145,6 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
   const ScheduleRequest request = schedule_request(
       plan, plan.virtual_workers[static_cast<std::size_t>(vw.value)], rule.schedule);
   const auto& counts = table.of(rule.schedule, request);
-  const bool folded = traits(rule.schedule).whole_minibatches;
   const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
   std::vector<int> ends;
   for (const PlanStage& s : stages) ends.push_back(s.end_layer);
@@ -141,10 +159,15 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
       const PlanStage& chunk = stages[static_cast<std::size_t>(j)];
       const int samples = share_of(chunk, micro_batch, r);
       const DeviceKind& kind = cluster.kind_of(chunk.devices[static_cast<std::size_t>(r)]);
-      const LayerCosts costs = costs_on(profile, kind, samples, updates_of(plan));
-      const int passes = folded ? plan.micro_batches : 1;
-      ChunkMemory memory{stage_footprint(profile, costs, ends, StageId{j}, passes)};
-      add_samples(memory.footprint, profile, chunk, samples, passes, costs.own_memory);
+      ChunkMemory memory;
+      if (footprints != nullptr) {
+        memory.footprint = footprints->of(plan, rule, kind, samples, ends, StageId{j});
+      } else {
+        const LayerCosts costs = costs_on(profile, kind, samples, updates_of(plan));
+        const int passes = passes_of_action(plan, rule);
+        memory.footprint = stage_footprint(profile, costs, ends, StageId{j}, passes);
+        add_samples(memory.footprint, profile, chunk, samples, passes, costs.own_memory);
+      }
       const bool recompute = recomputes(chunk, rule.weights);
       memory.keep = recompute ? Keep::inputs : Keep::activations;
       chunks.push_back(memory);
@@ -155,15 +178,24 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
   return fullest;
 }
 
+namespace {
+
+// Counts are a pure function of what they are asked with: remembering them changes no answer.
+HeldTable& remembered() {
+  thread_local HeldTable table;
+  return table;
+}
+
+}  // namespace
+
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage, std::optional<int> replica) {
-  // Counts are a pure function of what they are asked with: remembering them changes no answer.
-  thread_local HeldTable table;
-  return stage_ledger(plan, cluster, profile, vw, stage, replica, table);
+  return stage_ledger(plan, cluster, profile, vw, stage, replica, remembered());
 }
 
 std::vector<StageNeed> replica_needs(const Plan& plan, const Cluster& cluster,
-                                     const Profile& profile, VirtualWorkerId vw, StageId stage) {
+                                     const Profile& profile, VirtualWorkerId vw, StageId stage,
+                                     PlanFootprints* footprints) {
   const PlanStage& here = stages_of(plan, vw)[static_cast<std::size_t>(stage.value)];
   const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
   std::vector<StageNeed> needs;
@@ -172,9 +204,10 @@ std::vector<StageNeed> replica_needs(const Plan& plan, const Cluster& cluster,
     const DeviceKind& kind = cluster.kind_of(here.devices[r]);
     const int replica = static_cast<int>(r);
     if (!seen.emplace(&kind, share_of(here, micro_batch, replica)).second) continue;
-    needs.push_back({replica, here.devices[r],
-                     stage_ledger(plan, cluster, profile, vw, stage, replica), kind.memory,
-                     kind.for_plans()});
+    needs.push_back(
+        {replica, here.devices[r],
+         stage_ledger(plan, cluster, profile, vw, stage, replica, remembered(), footprints),
+         kind.memory, kind.for_plans()});
   }
   return needs;
 }

@@ -11,6 +11,7 @@ namespace hetpipe {
 // The largest of any run of numbers.
 class RunMaxima {
  public:
+  RunMaxima() = default;  // of none
   explicit RunMaxima(std::vector<std::int64_t> values);
   std::int64_t of(int first, int end) const {
     const std::size_t level = std::bit_width(static_cast<unsigned>(end - first)) - 1;
@@ -19,7 +20,7 @@ class RunMaxima {
   }
 
  private:
-  std::size_t count_;
+  std::size_t count_ = 0;
   std::vector<std::int64_t> runs_;  // [j][l]: of l ... l + 2^j - 1
 };
 

@@ -10,16 +10,20 @@
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
+#include "partitioner/planners/partition_tables.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
 
 // By Nm and the devices' (node, kind).
 struct SharedCuts {
+  std::shared_ptr<PartitionTables> tables;
   std::map<int, std::map<std::vector<std::pair<std::string, int>>, Partition>> of;
 };
 
-std::shared_ptr<SharedCuts> share_cuts() { return std::make_shared<SharedCuts>(); }
+std::shared_ptr<SharedCuts> share_cuts(std::shared_ptr<PartitionTables> tables) {
+  return std::make_shared<SharedCuts>(SharedCuts{std::move(tables), {}});
+}
 
 namespace {
 
@@ -31,7 +35,9 @@ class Planner {
       : request_(request),
         system_(composition(request)),
         micro_batches_(request.micro_batches.value_or(1)),
-        minibatch_(request.minibatch.value_or(default_minibatch(request))) {
+        minibatch_(request.minibatch.value_or(default_minibatch(request))),
+        tables_(request.shared_cuts ? request.shared_cuts->tables
+                                    : std::make_shared<PartitionTables>()) {
     check_slices(minibatch_, micro_batches_);
     speeds_ = kind_speeds(request, minibatch_ / micro_batches_);
   }
@@ -56,7 +62,7 @@ class Planner {
       }
     }
     if (!best) throw UserError(problems);
-    note_inputs(request_, *best);
+    if (!request_.of_search) note_inputs(request_, *best);
     return *best;
   }
 
@@ -169,6 +175,7 @@ class Planner {
   PartitionRequest partition_request(const std::vector<DeviceName>& devices, int in_flight) const {
     PartitionRequest request;
     request.devices = devices;
+    request.tables = tables_;
     request.minibatch = minibatch_;
     request.micro_batches = micro_batches_;
     request.in_flight = in_flight;
@@ -243,6 +250,7 @@ class Planner {
   System system_;
   int micro_batches_;
   int minibatch_;
+  std::shared_ptr<PartitionTables> tables_;
   std::vector<double> speeds_;  // [kind]
 };
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/planners/partition_search.h"
+#include "partitioner/planners/partition_tables.h"
 #include "partitioner/profile/cut.h"
 #include "partitioner/profile/tied.h"
 
@@ -102,35 +103,42 @@ PipelineShape pipeline_shape(const PartitionRequest& request) {
           request.round};
 }
 
-Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
-                             const PartitionRequest& request, std::vector<DeviceName> order,
-                             std::vector<int> ends) {
-  PipelineShape shape = pipeline_shape(request);
-  shape.stages = static_cast<int>(order.size());
-  std::vector<LayerCosts> costs;
+namespace {
+
+using CostsOfStages = std::vector<std::shared_ptr<const LayerCosts>>;
+
+CostsOfStages costs_of_stages(const Cluster& cluster, const Profile& profile,
+                              const PartitionRequest& request,
+                              const std::vector<DeviceName>& order) {
+  PartitionTables own;
+  PartitionTables& tables = request.tables ? *request.tables : own;
+  CostsOfStages costs;
   for (const DeviceName& device : order) {
-    costs.push_back(costs_on(profile, cluster.kind_of(device),
-                             request.minibatch / request.micro_batches, request.updates));
+    costs.push_back(tables.costs(profile, cluster.kind_of(device),
+                                 request.minibatch / request.micro_batches, request.updates));
   }
+  return costs;
+}
+
+Partition timed(const Cluster& cluster, const Profile& profile, const PartitionRequest& request,
+                const CostsOfStages& costs, std::vector<DeviceName> order, std::vector<int> ends) {
   Partition result;
   for (std::size_t k = 0; k < order.size(); ++k) {
     PartCost part;
     for (int l = k == 0 ? 0 : ends[k - 1]; l < ends[k]; ++l) {
-      part.forward_seconds += request.micro_batches * costs[k].forward[static_cast<std::size_t>(l)];
+      part.forward_seconds +=
+          request.micro_batches * costs[k]->forward[static_cast<std::size_t>(l)];
       part.backward_seconds +=
-          request.micro_batches * costs[k].backward[static_cast<std::size_t>(l)];
+          request.micro_batches * costs[k]->backward[static_cast<std::size_t>(l)];
     }
-    const StageId stage{static_cast<int>(k)};
     result.costs.push_back(part);
-    result.ledgers.push_back(stage_ledger(
-        stage_footprint(profile, costs[k], ends, stage, request.micro_batches), shape, stage));
   }
   for (const Transfer& transfer : transfers(profile, ends)) {
     const auto from = static_cast<std::size_t>(transfer.from_stage);
     const auto to = static_cast<std::size_t>(transfer.to_stage);
     double bytes = 0;
     for (const int l : transfer.layers) {
-      bytes += static_cast<double>(costs[from].output_bytes[static_cast<std::size_t>(l)]);
+      bytes += static_cast<double>(costs[from]->output_bytes[static_cast<std::size_t>(l)]);
     }
     result.costs[to].receive_activations_seconds +=
         request.micro_batches * cluster.link(order[from], order[to]).transfer_seconds(bytes);
@@ -157,6 +165,35 @@ Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
   }
   result.devices = std::move(order);
   result.ends = std::move(ends);
+  return result;
+}
+
+}  // namespace
+
+Partition time_partition(const Cluster& cluster, const Profile& profile,
+                         const PartitionRequest& request, std::vector<DeviceName> order,
+                         std::vector<int> ends) {
+  const CostsOfStages costs = costs_of_stages(cluster, profile, request, order);
+  return timed(cluster, profile, request, costs, std::move(order), std::move(ends));
+}
+
+Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
+                             const PartitionRequest& request, std::vector<DeviceName> order,
+                             std::vector<int> ends) {
+  PartitionTables own;
+  PartitionTables& tables = request.tables ? *request.tables : own;
+  PipelineShape shape = pipeline_shape(request);
+  shape.stages = static_cast<int>(order.size());
+  Partition result = time_partition(cluster, profile, request, std::move(order), std::move(ends));
+  for (std::size_t k = 0; k < result.devices.size(); ++k) {
+    const StageId stage{static_cast<int>(k)};
+    const auto of_kind = tables.of(profile, cluster.kind_of(result.devices[k]),
+                                   request.minibatch / request.micro_batches, request.micro_batches,
+                                   request.updates);
+    StageFootprint footprint = of_kind->footprints.of(result.ends, stage);
+    footprint.samples = footprint.samples_ahead = 0;  // a plan's ledger has those
+    result.ledgers.push_back(stage_ledger(footprint, shape, stage));
+  }
   return result;
 }
 

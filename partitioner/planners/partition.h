@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,8 @@ struct LikelyPartition {
   std::vector<std::pair<int, int>> ends;
 };
 
+class PartitionTables;
+
 struct PartitionRequest {
   std::vector<DeviceName> devices;  // of one virtual worker, in any order
   int minibatch = 1;                // samples, a multiple of micro_batches
@@ -58,6 +61,8 @@ struct PartitionRequest {
   int likely_cuts = 0;
   bool halves_pushes = false;  // PlanServer::halves_pushes
   int round = 1;               // waves between pushes
+  // Of the layers' costs, for requests about one profile. Null: none are shared.
+  std::shared_ptr<PartitionTables> tables{};
 };
 
 struct PartCost {
@@ -90,6 +95,11 @@ PipelineShape pipeline_shape(const PartitionRequest& request);
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
                              const PartitionRequest& request, std::vector<DeviceName> order,
                              std::vector<int> ends);
+
+// The same without ledgers.
+Partition time_partition(const Cluster& cluster, const Profile& profile,
+                         const PartitionRequest& request, std::vector<DeviceName> order,
+                         std::vector<int> ends);
 
 // The same for a virtual worker of a plan, which check_plan has passed. UserError for replicated
 // stages.

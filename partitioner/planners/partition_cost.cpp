@@ -26,7 +26,7 @@ double PartitionSearch::value(const Bound& bound, int k) const {
 std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received, std::int64_t sent,
                                      const PipelineBound::Tied& tied) const {
   const Position& position = positions_[at_index(k)];
-  return position.need->bytes(position.device->footprints, s, e, received, sent, tied);
+  return position.need->bytes(position.device->footprints(), s, e, received, sent, tied);
 }
 
 // Weights come from any earlier part, gradients from any later one; each is a message of its own.
@@ -82,9 +82,10 @@ PartitionSearch::TiedBound PartitionSearch::tied_with_cuts(int k, int s, int e) 
   return bound;
 }
 
-PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) const {
-  const auto& compute = at(k).compute;
-  return {compute[at_index(e)] - compute[at_index(s)], memory(k, s, e, 0, 0, {0, 0})};
+bool PartitionSearch::may_be_below(double limit, int k, int s, int e) const {
+  const double seconds = computing(k, s, e);
+  if (objective_ == Objective::time && seconds >= limit) return false;
+  return value({seconds, memory(k, s, e, 0, 0, {0, 0})}, k) < limit;
 }
 
 PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
@@ -99,7 +100,7 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
   std::int64_t received = 0;
   for (const int producer : m_.cuts->crossing[at_index(s)]) {
     if (first_from(m_.cuts->readers[at_index(producer)], s) >= e) continue;
-    received += position.device->output[at_index(producer)];
+    received += position.device->output()[at_index(producer)];
     const bool from_neighbour = producer == s - 1;
     const Link& way = from_neighbour ? link(k - 1, k) : before_[at_index(k)][at_index(producer)];
     (from_neighbour ? direct : distant) = true;
@@ -113,16 +114,16 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
   std::int64_t sent = 0;
   for (const int producer : m_.cuts->crossing[at_index(e)]) {
     if (producer < s) continue;
-    sent += position.device->output[at_index(producer)];
+    sent += position.device->output()[at_index(producer)];
     const int consumer = first_from(m_.cuts->readers[at_index(producer)], e);
     const bool to_neighbour = consumer == e;
     const Link& way = to_neighbour ? link(k + 1, k) : after_[at_index(k)][at_index(consumer)];
     (to_neighbour ? direct : distant) = true;
-    seconds += static_cast<double>(position.device->output[at_index(producer)]) / way.bandwidth;
+    seconds += static_cast<double>(position.device->output()[at_index(producer)]) / way.bandwidth;
   }
   if (direct) seconds += link(k + 1, k).latency;
   if (distant && !direct) seconds += position.after.latency;
-  const auto& compute = position.device->compute;
+  const auto& compute = position.device->compute();
   const TiedBound tied = m_.cuts->tied.empty() ? TiedBound() : tied_relaxed(k, s, e);
   return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds + tied.seconds,
           memory(k, s, e, received, sent, tied.bytes)};
@@ -148,15 +149,15 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
     if (first_from(m_.cuts->readers[at_index(producer)], s) >= e) continue;
     int from = 0;
     while (cuts_[at_index(from)] <= producer) ++from;
-    received += position.device->output[at_index(producer)];
-    message(from, m_.devices[at_index(order_[at_index(from)])].output[at_index(producer)]);
+    received += position.device->output()[at_index(producer)];
+    message(from, m_.devices[at_index(order_[at_index(from)])].output()[at_index(producer)]);
   }
   std::int64_t sent = 0;
   bool beyond = false;  // some tensor also goes to a stage that is not fixed yet
   const int fixed = static_cast<int>(cuts_.size());
   for (const int producer : m_.cuts->crossing[at_index(e)]) {
     if (producer < s) continue;
-    const std::int64_t bytes = position.device->output[at_index(producer)];
+    const std::int64_t bytes = position.device->output()[at_index(producer)];
     const auto& consumers = m_.cuts->readers[at_index(producer)];
     for (int to = k + 1; to < fixed; ++to) {
       if (first_from(consumers, start(to)) >= cuts_[at_index(to)]) continue;
@@ -179,7 +180,7 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
   }
   const bool any_later = std::any_of(talks.begin() + fixed, talks.end(), [](bool t) { return t; });
   if (beyond && !any_later) seconds += position.after.latency;
-  const auto& compute = position.device->compute;
+  const auto& compute = position.device->compute();
   const TiedBound tied = m_.cuts->tied.empty() ? TiedBound() : tied_with_cuts(k, s, e);
   return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds + tied.seconds,
           memory(k, s, e, received, sent, tied.bytes)};

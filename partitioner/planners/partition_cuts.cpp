@@ -39,7 +39,7 @@ void PartitionSearch::bound_starts() {
   for (int k = m_.stages - 1; k >= 0; --k) {
     earliest_[at_index(k)] = k;
     if (!bounded) continue;
-    const auto& compute = at(k).compute;
+    const auto& compute = at(k).compute();
     const double limit = compute[at_index(earliest_[at_index(k + 1)])] - found_.value;
     const auto first = std::upper_bound(compute.begin(), compute.end(), limit);
     earliest_[at_index(k)] = std::max(k, static_cast<int>(first - compute.begin()));
@@ -91,8 +91,7 @@ void PartitionSearch::bound_suffixes() {
       const auto look = [&](int e) {
         if (!allowed(e)) return true;
         ++work_;
-        const double below = value(without_messages(k, s, e), k);
-        if (!wins(below) || below >= best) return false;
+        if (!may_be_below(std::min(to_win(), best), k, s, e)) return false;
         if (rest[at_index(e)] >= best || !wins(rest[at_index(e)])) return true;
         best = std::min(best, std::max(rest[at_index(e)], value(relaxed(k, s, e), k)));
         return true;
@@ -101,7 +100,7 @@ void PartitionSearch::bound_suffixes() {
       for (int high = last + 1; low < high;) {
         const int middle = low + (high - low) / 2;
         const int cut = next_allowed_[at_index(middle)];
-        if (value(without_messages(k, s, cut), k) < rest[at_index(cut)]) {
+        if (may_be_below(rest[at_index(cut)], k, s, cut)) {
           low = cut + 1;
         } else {
           high = middle;
@@ -133,8 +132,7 @@ bool PartitionSearch::tighten_starts() {
       for (int s = std::min(e - 1, latest_[at_index(k)]); s >= first_start; --s) {
         if (!allowed(s)) continue;
         ++work_;
-        const double below = value(without_messages(k, s, e), k);
-        if (!wins(below) || below >= best) break;
+        if (!may_be_below(std::min(to_win(), best), k, s, e)) break;
         if (so_far[at_index(s)] >= best || !wins(so_far[at_index(s)])) continue;
         best = std::min(best, std::max(so_far[at_index(s)], value(relaxed(k, s, e), k)));
       }
@@ -171,7 +169,7 @@ void PartitionSearch::descend(int k, int s) {
   std::vector<std::pair<double, int>> ends;  // bound, end
   for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)]; ++e) {
     if (!allowed(e)) continue;
-    if (!wins(value(without_messages(k, s, e), k))) break;
+    if (!may_be_below(to_win(), k, s, e)) break;
     const double rest = suffix_[at_index(k + 1)][at_index(e)];
     if (!wins(rest)) continue;
     const double bound = std::max(rest, value(relaxed(k, s, e), k));
@@ -246,10 +244,11 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
       for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
            ++e) {
         if (!allowed(e)) continue;
-        if (value(without_messages(k, s, e), k) > limit) break;
+        const double seconds = computing(k, s, e);
+        if (seconds > limit) break;
         const double rest = sum[at_index(k + 1)][at_index(e)];
         if (rest == kInfinity) continue;
-        if (value(without_messages(k, s, e), k) + rest >= sum[at_index(k)][at_index(s)]) continue;
+        if (seconds + rest >= sum[at_index(k)][at_index(s)]) continue;
         const double cost = value(relaxed(k, s, e), k);
         if (cost > limit || cost + rest >= sum[at_index(k)][at_index(s)]) continue;
         sum[at_index(k)][at_index(s)] = cost + rest;

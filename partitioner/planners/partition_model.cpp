@@ -11,8 +11,8 @@ namespace hetpipe {
 
 namespace {
 
-void read_layers(PartitionModel& model, const Profile& profile) {
-  model.cuts = std::make_shared<const ModelCuts>(profile);
+void read_layers(PartitionModel& model, const Profile& profile, PartitionTables& tables) {
+  model.cuts = tables.cuts(profile);
   for (int l = 0; l < model.layers; ++l) {
     const auto& readers = model.cuts->readers[at_index(l)];
     model.has_skips = model.has_skips || (!readers.empty() && readers.back() > l + 1);
@@ -21,33 +21,27 @@ void read_layers(PartitionModel& model, const Profile& profile) {
 }
 
 void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& profile,
-                  const PartitionRequest& request) {
+                  const PartitionRequest& request, PartitionTables& tables) {
   std::map<std::pair<std::string, std::string>, int> symmetries;  // (node, kind)
   std::map<std::string, int> nodes;
   for (const DeviceName& name : request.devices) {
     const DeviceKind& kind = cluster.kind_of(name);
-    const LayerCosts costs =
-        costs_on(profile, kind, request.minibatch / model.micro_batches, request.updates);
-    PartitionDevice device{.footprints = Footprints(profile, model.cuts, costs,
-                                                    request.minibatch / model.micro_batches,
-                                                    model.micro_batches)};
+    PartitionDevice device;
     device.symmetry =
         symmetries.emplace(std::pair(name.node, kind.name), static_cast<int>(symmetries.size()))
             .first->second;
     device.node = nodes.emplace(name.node, static_cast<int>(nodes.size())).first->second;
     device.memory = kind.for_plans();
-    device.output = costs.output_bytes;
-    device.compute.assign(1, 0.0);
-    for (std::size_t l = 0; l < costs.forward.size(); ++l) {
-      device.compute.push_back(device.compute.back() +
-                               model.micro_batches * (costs.forward[l] + costs.backward[l]));
-    }
+    device.tables = tables.of(profile, kind, request.minibatch / model.micro_batches,
+                              model.micro_batches, request.updates);
     model.devices.push_back(std::move(device));
   }
-  model.least_output = model.devices[0].output;
-  for (std::size_t l = 0; l < at_index(model.layers); ++l) {
-    for (const PartitionDevice& device : model.devices) {
-      model.least_output[l] = std::min(model.least_output[l], device.output[l]);
+  model.least_output = model.devices[0].output();
+  std::set<const KindTables*> seen;
+  for (const PartitionDevice& device : model.devices) {
+    if (!seen.insert(device.tables.get()).second) continue;
+    for (std::size_t l = 0; l < at_index(model.layers); ++l) {
+      model.least_output[l] = std::min(model.least_output[l], device.output()[l]);
     }
   }
 }
@@ -92,8 +86,10 @@ PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
   for (int k = 0; k < model.stages; ++k) {
     model.needs.emplace_back(pipeline_shape(request), StageId{k});
   }
-  read_layers(model, profile);
-  read_devices(model, cluster, profile, request);
+  PartitionTables own;
+  PartitionTables& tables = request.tables ? *request.tables : own;
+  read_layers(model, profile, tables);
+  read_devices(model, cluster, profile, request, tables);
   read_links(model, cluster, request);
   return model;
 }

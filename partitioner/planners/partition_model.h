@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "partitioner/cluster/cluster.h"
-#include "partitioner/cost/footprints.h"
 #include "partitioner/cost/pipeline_bound.h"
 #include "partitioner/planners/partition.h"
+#include "partitioner/planners/partition_tables.h"
 #include "partitioner/profile/profile.h"
 
 // Tables for the search for a partition, as plain arrays made once: costs as prefix
@@ -18,12 +18,15 @@ namespace hetpipe {
 inline std::size_t at_index(int i) { return static_cast<std::size_t>(i); }
 
 struct PartitionDevice {
-  int symmetry = 0;                    // equal for devices that may change places
-  int node = 0;                        // counts the nodes of these devices
-  std::vector<double> compute{};       // prefix sums over the layers: s per minibatch
-  std::vector<std::int64_t> output{};  // per layer: bytes per micro-batch
-  Footprints footprints;
+  int symmetry = 0;  // equal for devices that may change places
+  int node = 0;      // counts the nodes of these devices
   std::int64_t memory = 0;
+  std::shared_ptr<const KindTables> tables;
+
+  const std::vector<double>& compute() const { return tables->compute; }
+  // Per layer: bytes per micro-batch.
+  const std::vector<std::int64_t>& output() const { return tables->costs->output_bytes; }
+  const Footprints& footprints() const { return tables->footprints; }
 };
 
 struct PartitionModel {

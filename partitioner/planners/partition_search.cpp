@@ -46,9 +46,9 @@ void PartitionSearch::allow_likely() {
   const int number = std::max(likely_cuts_, kLikelyPerStage * m_.stages);
   if (likely_cuts_ == 0 || !many_more(m_.layers, number)) return allow_all();
   const PartitionDevice& device = m_.devices.front();
-  const std::vector<double> crossing = crossing_bytes(m_.cuts->crossing, device.output);
+  const std::vector<double> crossing = crossing_bytes(m_.cuts->crossing, device.output());
   std::vector<bool> cuts(at_index(m_.layers + 1), false);
-  for (const int cut : likely_cuts(device.compute, crossing, number)) cuts[at_index(cut)] = true;
+  for (const int cut : likely_cuts(device.compute(), crossing, number)) cuts[at_index(cut)] = true;
   next_allowed_ = next_of(cuts);
   ranges_.clear();
   likely_only_ = true;
@@ -118,7 +118,7 @@ void PartitionSearch::try_good_orders() {
   std::vector<int> order;
   for (int d = 0; d < m_.stages; ++d) order.push_back(d);
   search_order(order);
-  const auto seconds = [&](int d) { return m_.devices[at_index(d)].compute.back(); };
+  const auto seconds = [&](int d) { return m_.devices[at_index(d)].compute().back(); };
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return seconds(a) < seconds(b); });
   search_order(order);
@@ -190,9 +190,9 @@ bool PartitionSearch::may_follow(const std::vector<bool>& used, std::size_t devi
 
 // How far a part that starts at `from` may reach in less than the best time, computing alone.
 int PartitionSearch::reach(const PartitionDevice& device, int from) const {
-  const double limit = device.compute[at_index(from)] + found_.value;
-  const auto at = std::lower_bound(device.compute.begin(), device.compute.end(), limit);
-  return static_cast<int>(at - device.compute.begin()) - 1;
+  const double limit = device.compute()[at_index(from)] + found_.value;
+  const auto at = std::lower_bound(device.compute().begin(), device.compute().end(), limit);
+  return static_cast<int>(at - device.compute().begin()) - 1;
 }
 
 // The devices that are not used need at least T for the layers from `covered` on, with T * sum(w)
@@ -206,14 +206,14 @@ double PartitionSearch::perfect_split(int covered, const std::vector<bool>& used
     std::vector<std::pair<double, const PartitionDevice*>> others;
     for (std::size_t d = 0; d < m_.devices.size(); ++d) {
       if (used[d]) continue;
-      others.emplace_back(1 / std::max(m_.devices[d].compute.back(), 1e-300), &m_.devices[d]);
+      others.emplace_back(1 / std::max(m_.devices[d].compute().back(), 1e-300), &m_.devices[d]);
       weights += others.back().first;
     }
     std::vector<double> rest(at_index(m_.layers + 1), 0.0);
     for (std::size_t l = at_index(m_.layers); l-- > 0 && weights > 0;) {
       double least = kInfinity;
       for (const auto& [weight, device] : others) {
-        least = std::min(least, weight * (device->compute[l + 1] - device->compute[l]));
+        least = std::min(least, weight * (device->compute()[l + 1] - device->compute()[l]));
       }
       rest[l] = rest[l + 1] + least / weights;
     }

@@ -103,9 +103,13 @@ class PartitionSearch {
   void descend(int k, int s);
   bool dominated(int k, int s);
 
-  Bound without_messages(int k, int s, int e) const;  // grows with e
-  Bound relaxed(int k, int s, int e);                 // whatever the other cuts are
-  Bound with_cuts(int k);                             // with the cuts made so far
+  double computing(int k, int s, int e) const {
+    return at(k).compute()[at_index(e)] - at(k).compute()[at_index(s)];
+  }
+  // Without messages; false from some e on.
+  bool may_be_below(double limit, int k, int s, int e) const;
+  Bound relaxed(int k, int s, int e);  // whatever the other cuts are
+  Bound with_cuts(int k);              // with the cuts made so far
   std::int64_t memory(int k, int s, int e, std::int64_t received, std::int64_t sent,
                       const PipelineBound::Tied& tied) const;
   // Of tied weights, per minibatch, where the other parts are not fixed.
@@ -116,7 +120,8 @@ class PartitionSearch {
   TiedBound tied_relaxed(int k, int s, int e) const;
   TiedBound tied_with_cuts(int k, int s, int e) const;
   double value(const Bound& bound, int k) const;
-  bool wins(double value) const { return value < found_.value * (1 - 1e-12); }
+  double to_win() const { return found_.value * (1 - 1e-12); }
+  bool wins(double value) const { return value < to_win(); }
 
   const Link& link(int from, int to) const;  // between positions
   const PartitionDevice& at(int k) const { return *positions_[static_cast<std::size_t>(k)].device; }

@@ -327,7 +327,9 @@ Plan blank_plan(const PlanRequest& request) {
 
 void predict(const PlanRequest& request, Plan& plan) {
   if (!plan.predicted) plan.predicted = Prediction{};
-  plan.predicted->throughput = simulate(plan, request.cluster, request.profile).throughput;
+  SimulationRequest how;
+  how.ledgers = false;
+  plan.predicted->throughput = simulate(plan, request.cluster, request.profile, how).throughput;
   plan.predicted->samples_factor = samples_factor(plan, request.critical_batch);
 }
 

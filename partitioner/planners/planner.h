@@ -28,6 +28,7 @@ struct SearchChoice {
   std::vector<std::string> placements;  // likewise
 };
 
+class PartitionTables;
 struct SharedCuts;
 
 // What makes one plan better than another: samples/s, or samples/s over the samples that an
@@ -93,7 +94,8 @@ struct PlanRequest {
   }
 };
 
-std::shared_ptr<SharedCuts> share_cuts();
+// `tables` as in PartitionRequest.
+std::shared_ptr<SharedCuts> share_cuts(std::shared_ptr<PartitionTables> tables);
 
 // Checks the request by itself: words, ranges, parts that cannot be combined. UserError
 // with everything at once, under the names of the command's options.

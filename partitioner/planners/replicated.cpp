@@ -201,7 +201,8 @@ void predict_stages(const PlanRequest& request, Plan& plan, VirtualWorkerId id) 
 }
 
 void finish(const PlanRequest& request, Plan& plan, double objective) {
-  for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
+  // A search makes forecasts of the stages of the plan that it chooses.
+  for (std::size_t v = 0; v < plan.virtual_workers.size() && !request.of_search; ++v) {
     predict_stages(request, plan, VirtualWorkerId{static_cast<int>(v)});
   }
   plan.predicted = Prediction{};

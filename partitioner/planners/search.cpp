@@ -87,7 +87,7 @@ class Search {
         scores_(request_.cluster, request_.profile),
         found_(request_, scores_),
         speeds_(kind_speeds(request_, *request_.minibatch)),
-        pool_(request_, speeds_),
+        pool_(request_, speeds_, cuts),
         cuts_(cuts) {
     if (!again_) return;
     std::erase_if(rows_, [&](const SearchRow& row) { return !again_->rows.contains(name(row)); });
@@ -116,6 +116,7 @@ class Search {
     }
     const ScoredPlan chosen = polished(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
+    if (!again_) note_inputs(request_, result.plan);
     choose_round(request_, result.plan);
     result.worth = request_.worth(result.plan, result.plan.predicted->throughput);
     int largest = *request_.minibatch;
@@ -252,10 +253,8 @@ class Search {
 
   // The plans of the others, as they are.
   void seed(const SearchRow& row, bool quick) {
-    for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
-      if (seed.quick != quick || (again_ && !again_->policies && !seed.policy.empty())) {
-        continue;
-      }
+    for (const Seed& seed : seeds_of(row, speeds_, seeds_, quick, cuts_.tables)) {
+      if (again_ && !again_->policies && !seed.policy.empty()) continue;
       if (devices_ > kLargePool && !seed.policy.empty()) {
         seed_policy(row, seed.policy, seed.bound);
         continue;
@@ -265,6 +264,7 @@ class Search {
         enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == row.minibatch;
+        if (seed.predicted) scores_.note(plan, plan.predicted->throughput);
         if (const auto worth = found_.add(plan, seed.name)) {
           seeds_best_ = std::max(seeds_best_, *worth);
         }

@@ -83,6 +83,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   if (in_order != nullptr) *in_order = devices;
   PartitionRequest request;
   request.devices = std::move(devices);
+  request.tables = known_.tables;
   request.minibatch = minibatch_;
   request.micro_batches = knobs.micro_batches;
   request.optimizer = blank_.optimizer;
@@ -142,16 +143,23 @@ std::vector<WorkerPace> SearchSpace::paces(const Plan& plan) {
   std::vector<WorkerPace> paces;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     std::vector<DeviceName> devices;
+    std::vector<int> ends;
     std::string key = shape;
     for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
       devices.push_back(stage.devices.front());
+      ends.push_back(stage.end_layer);
       key += std::to_string(stage.end_layer) + cluster.kind_of(devices.back()).name + ',';
     }
+    const std::vector<DeviceName> in_order = devices;
     key += worker_key(cluster, devices);
     const auto [at, is_new] = known_.paces.emplace(std::move(key), WorkerPace{});
     if (is_new) {
-      const Partition part =
-          evaluate_plan(cluster, row_.request.profile, plan, VirtualWorkerId{static_cast<int>(vw)});
+      PartitionRequest request;
+      request.minibatch = plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
+      request.micro_batches = plan.micro_batches;
+      request.updates = updates_of(row_.parts, plan.optimizer);
+      request.tables = known_.tables;
+      const Partition part = time_partition(cluster, row_.request.profile, request, in_order, ends);
       for (const PartCost& cost : part.costs) {
         const double computing = cost.forward_seconds + cost.backward_seconds;
         at->second.sum += cost.total();

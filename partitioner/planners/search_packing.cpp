@@ -26,6 +26,7 @@ constexpr double kNearly = 0.97;  // of the rate with the whole pool: worth a lo
 
 // Devices of one kind on one node; or, where there are too many of these, of one kind.
 struct DeviceClass {
+  std::string node;  // empty: of any
   int kind = 0;
   std::vector<DeviceName> devices;
 };
@@ -34,7 +35,9 @@ std::vector<DeviceClass> classes_of(const Cluster& cluster, bool by_node) {
   std::map<std::pair<std::string, int>, DeviceClass> classes;
   for (const DeviceName& device : cluster.devices()) {
     const int kind = static_cast<int>(&cluster.kind_of(device) - cluster.kinds.data());
-    DeviceClass& of = classes[{by_node ? device.node : std::string(), kind}];
+    const std::string node = by_node ? device.node : std::string();
+    DeviceClass& of = classes[{node, kind}];
+    of.node = node;
     of.kind = kind;
     of.devices.push_back(device);
   }
@@ -65,8 +68,8 @@ struct Stage {
 struct Packing::Tables {
   std::vector<DeviceClass> classes;
   int minibatch = 0, micro_batches = 1;
-  bool by_node = true;                     // classes are of one node
-  std::map<DeviceName, std::size_t> adds;  // what a device adds to a multiset's number
+  bool by_node = true;             // classes are of one node
+  bool all_cuts = false;           // as many likely ones as ever
   std::vector<std::size_t> place;  // [class]: what one device of it adds to a multiset's number
   std::size_t sets = 1;
   std::vector<std::vector<int>> count;             // [multiset][class]
@@ -78,7 +81,6 @@ struct Packing::Tables {
   void number() {
     for (const DeviceClass& of : classes) {
       place.push_back(sets);
-      for (const DeviceName& device : of.devices) adds[device] = sets;
       sets *= of.devices.size() + 1;
     }
     count.resize(sets);
@@ -115,9 +117,8 @@ struct Packing::Tables {
     std::vector<std::vector<double>> slowest;        // [n - 1][multiset]
     std::vector<std::vector<std::uint32_t>> choice;  // likewise
   };
-  Hierarchy pack(int depth, int most, int max_stages) const;
+  Hierarchy pack(std::size_t pool, int depth, int most, int max_stages) const;
   std::vector<std::size_t> taken(const Hierarchy& h, int n, std::size_t u) const;
-  Allocation allocation(const std::vector<std::size_t>& workers) const;
   double rate(std::size_t u, int depth) const {
     return std::min(1 / bottleneck[u], depth / sum[u]);
   }
@@ -152,6 +153,7 @@ void Packing::Tables::cut(const PlanRequest& request) {
   const std::size_t each = classes.size() * classes.size() * sets;
   int most = kMostCuts;
   while (most > kLeastCuts && each * static_cast<std::size_t>(most * most / 2) > kMostSteps) --most;
+  all_cuts = most == kMostCuts;
   ends = likely_cuts(running[0], crossing, most);
   const std::size_t last = ends.size() - 1;
 
@@ -230,11 +232,40 @@ Packing::Packing(const PlanRequest& request, int minibatch, int micro_batches) {
   if (pairs_of(tables->classes) > kMostPairs) return;
   tables->number();
   tables->cut(request);
+  for (const DeviceClass& of : tables->classes) devices_.push_back(of.devices);
   tables_ = std::move(tables);
+  number_devices();
 }
 
-Packing::~Packing() = default;
-Packing::Packing(Packing&&) noexcept = default;
+std::optional<Packing> Packing::within(const Packing& larger, const Cluster& cluster, int minibatch,
+                                       int micro_batches) {
+  if (larger.empty()) return std::nullopt;
+  const Tables& t = *larger.tables_;
+  // Of fewer cuts, or of the cuts that another kind makes likely, a smaller pool has better ones.
+  if (!t.by_node || !t.all_cuts || t.minibatch != minibatch || t.micro_batches != micro_batches) {
+    return std::nullopt;
+  }
+  Packing packing;
+  packing.devices_.resize(t.classes.size());
+  for (DeviceClass& of : classes_of(cluster, true)) {
+    const auto same = std::find_if(
+        t.classes.begin(), t.classes.end(),
+        [&](const DeviceClass& other) { return other.node == of.node && other.kind == of.kind; });
+    if (same == t.classes.end() || same->devices.size() < of.devices.size()) return std::nullopt;
+    packing.devices_[static_cast<std::size_t>(same - t.classes.begin())] = std::move(of.devices);
+  }
+  if (packing.devices_[0].empty()) return std::nullopt;
+  packing.tables_ = larger.tables_;
+  packing.number_devices();
+  return packing;
+}
+
+void Packing::number_devices() {
+  for (std::size_t c = 0; c < devices_.size(); ++c) {
+    for (const DeviceName& device : devices_[c]) adds_[device] = tables_->place[c];
+    pool_ += devices_[c].size() * tables_->place[c];
+  }
+}
 
 bool Packing::empty() const { return tables_ == nullptr; }
 
@@ -243,7 +274,7 @@ std::optional<double> Packing::throughput(const Allocation& composition) const {
   double slowest = 0;  // s
   for (const std::vector<DeviceName>& devices : composition) {
     std::size_t u = 0;
-    for (const DeviceName& device : devices) u += tables_->adds.at(device);
+    for (const DeviceName& device : devices) u += adds_.at(device);
     slowest = std::max(slowest, tables_->bottleneck[u]);
   }
   if (slowest == kInfinity || slowest <= 0) return std::nullopt;
@@ -258,7 +289,7 @@ std::optional<LikelyPartition> Packing::partition(const std::vector<DeviceName>&
   std::vector<std::vector<int>> of_class(t.classes.size());  // indices into devices
   std::size_t u = 0;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    const std::size_t adds = t.adds.at(devices[d]);
+    const std::size_t adds = adds_.at(devices[d]);
     const auto c =
         static_cast<std::size_t>(std::find(t.place.begin(), t.place.end(), adds) - t.place.begin());
     of_class[c].push_back(static_cast<int>(d));
@@ -294,17 +325,18 @@ std::vector<std::size_t> Packing::Tables::taken(const Hierarchy& h, int n, std::
   return workers;
 }
 
-Packing::Tables::Hierarchy Packing::Tables::pack(int depth, int most, int max_stages) const {
+Packing::Tables::Hierarchy Packing::Tables::pack(std::size_t pool, int depth, int most,
+                                                 int max_stages) const {
   Hierarchy h;
-  std::vector<bool> allowed(sets);
-  for (std::size_t u = 0; u < sets; ++u) allowed[u] = devices_of(u) <= max_stages;
   std::vector<double> rates(sets, 0.0);
-  for (std::size_t u = 1; u < sets; ++u) rates[u] = allowed[u] ? rate(u, depth) : 0;
+  for (const std::uint32_t u : within[pool]) {
+    if (devices_of(u) <= max_stages) rates[u] = rate(u, depth);
+  }
   std::vector<double> before(sets, kInfinity);
-  for (int n = 1; n <= most && before[sets - 1] > 0; ++n) {
+  for (int n = 1; n <= most && before[pool] > 0; ++n) {
     std::vector<double> slowest(sets, 0.0);
     h.choice.emplace_back(sets, 0);
-    for (std::size_t u = 1; u < sets; ++u) {
+    for (const std::uint32_t u : within[pool]) {
       for (const std::uint32_t w : within[u]) {
         const double both = std::min(rates[w], before[u - w]);
         if (both <= slowest[u]) continue;
@@ -318,13 +350,15 @@ Packing::Tables::Hierarchy Packing::Tables::pack(int depth, int most, int max_st
   return h;
 }
 
-Allocation Packing::Tables::allocation(const std::vector<std::size_t>& workers) const {
-  std::vector<std::size_t> next(classes.size(), 0);  // free device of each class
+Allocation Packing::allocation(const std::vector<std::size_t>& workers) const {
+  std::vector<std::size_t> next(devices_.size(), 0);  // free device of each class
   Allocation result;
   for (const std::size_t w : workers) {
     result.emplace_back();
-    for (std::size_t c = 0; c < classes.size(); ++c) {
-      for (int k = 0; k < count[w][c]; ++k) result.back().push_back(classes[c].devices[next[c]++]);
+    for (std::size_t c = 0; c < devices_.size(); ++c) {
+      for (int k = 0; k < tables_->count[w][c]; ++k) {
+        result.back().push_back(devices_[c][next[c]++]);
+      }
     }
   }
   return result;
@@ -335,23 +369,24 @@ std::vector<Allocation> Packing::compositions(std::optional<int> virtual_workers
   std::vector<Allocation> result;
   if (empty()) return result;
   const Tables& t = *tables_;
-  const std::size_t pool = t.sets - 1;
+  const std::size_t pool = pool_;
   const int most = virtual_workers.value_or(std::min(t.devices_of(pool), kMostNumbers));
   std::set<std::vector<std::size_t>> seen;
   for (const int depth : kDepths) {
-    const Tables::Hierarchy h = t.pack(depth, most, max_stages);
+    const Tables::Hierarchy h = t.pack(pool, depth, most, max_stages);
     for (int n = virtual_workers.value_or(1); n <= most; ++n) {
       if (h.slowest.size() < at(n) || at(h.slowest, n - 1)[pool] <= 0) break;
       const auto add = [&](std::size_t u) {
         if (at(h.slowest, n - 1)[u] < kNearly * at(h.slowest, n - 1)[pool]) return;
         auto workers = t.taken(h, n, u);
-        if (seen.insert(workers).second) result.push_back(t.allocation(workers));
+        if (seen.insert(workers).second) result.push_back(allocation(workers));
       };
       add(pool);
       // What is nearly as fast with a device less, or without all that are like it.
-      for (std::size_t c = 0; c < t.classes.size(); ++c) {
+      for (std::size_t c = 0; c < devices_.size(); ++c) {
+        if (devices_[c].empty()) continue;
         add(pool - t.place[c]);
-        add(pool - t.place[c] * t.classes[c].devices.size());
+        add(pool - t.place[c] * devices_[c].size());
       }
     }
   }

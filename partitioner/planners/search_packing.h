@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,8 +35,10 @@ class Packing {
   // Of minibatches of so many samples, each in so many micro-batches. Pools of too many different
   // multisets (hundreds of devices of several kinds) have no tables.
   Packing(const PlanRequest& request, int minibatch, int micro_batches);
-  ~Packing();
-  Packing(Packing&&) noexcept;
+  // The same of a pool all of whose devices are in a larger one, for the same request otherwise,
+  // from the tables of that; nothing where those of its own would be others.
+  static std::optional<Packing> within(const Packing& larger, const Cluster& cluster, int minibatch,
+                                       int micro_batches);
 
   bool empty() const;  // without tables
 
@@ -55,7 +58,15 @@ class Packing {
 
  private:
   struct Tables;
-  std::unique_ptr<Tables> tables_;
+
+  Packing() = default;
+  void number_devices();
+  Allocation allocation(const std::vector<std::size_t>& workers) const;
+
+  std::shared_ptr<const Tables> tables_;
+  std::vector<std::vector<DeviceName>> devices_;  // [class of the tables]: of this pool
+  std::map<DeviceName, std::size_t> adds_;        // to a multiset's number
+  std::size_t pool_ = 0;                          // the multiset of all of them
 };
 
 }  // namespace hetpipe

@@ -135,7 +135,6 @@ Plan with_forecast(const PlanRequest& request, const ScoredPlan& scored) {
   }
   prediction.throughput = scored.throughput;
   plan.predicted = prediction;
-  note_inputs(request, plan);
   return plan;
 }
 

@@ -51,14 +51,20 @@ std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origi
   return worth;
 }
 
-CompositionPool::CompositionPool(const PlanRequest& request, std::span<const double> kind_speed)
+CompositionPool::CompositionPool(const PlanRequest& request, std::span<const double> kind_speed,
+                                 CutCache& cuts)
     : cluster_(request.cluster), kind_speed_(kind_speed) {
   const int minibatch = *request.minibatch;
   int slices = std::min(minibatch, kSlices);
   while (minibatch % slices != 0) --slices;
   for (const int m : std::set<int>{1, request.micro_batches.value_or(slices)}) {
-    packings_.emplace_back(request, minibatch, m);
+    std::optional<Packing> known;
+    for (const Packing& larger : cuts.packings) {
+      if (!known) known = Packing::within(larger, request.cluster, minibatch, m);
+    }
+    packings_.push_back(known ? *std::move(known) : Packing(request, minibatch, m));
   }
+  if (cuts.packings.empty()) cuts.packings = packings_;
 }
 
 double CompositionPool::most_of(const Allocation& workers) const {

@@ -53,7 +53,7 @@ struct Composition {
 class CompositionPool {
  public:
   // kind_speed as in search_compositions.h.
-  CompositionPool(const PlanRequest& request, std::span<const double> kind_speed);
+  CompositionPool(const PlanRequest& request, std::span<const double> kind_speed, CutCache& cuts);
   std::vector<Composition> of(const SearchSpace& space);
   const std::vector<Packing>& packings() const { return packings_; }
 

@@ -36,9 +36,10 @@ std::string common_key(const Plan& plan) {
 }
 
 // Whether a plan fits was asked before.
-SimulationRequest without_ledgers() {
+SimulationRequest without_ledgers(CostTable& costs) {
   SimulationRequest request;
   request.ledgers = false;
+  request.costs = &costs;
   return request;
 }
 
@@ -58,7 +59,7 @@ std::string sums_key(const Plan& plan, std::size_t vw) {
 }  // namespace
 
 PlanScores::PlanScores(const Cluster& cluster, const Profile& profile)
-    : cluster_(cluster), profile_(profile) {}
+    : cluster_(cluster), profile_(profile), footprints_(cluster, profile) {}
 
 // Virtual workers with the same key have the same kinds on nodes that hang together in the same
 // way: nodes are numbered as they come, but named where a rule or a server may know them.
@@ -88,7 +89,8 @@ bool PlanScores::fits(const Plan& plan, std::size_t vw) {
   const PlanVirtualWorker& worker = plan.virtual_workers[vw];
   const VirtualWorkerId id{static_cast<int>(vw)};
   for (std::size_t k = 0; k < worker.stages.size(); ++k) {
-    const auto needs = replica_needs(plan, cluster_, profile_, id, StageId{static_cast<int>(k)});
+    const auto needs =
+        replica_needs(plan, cluster_, profile_, id, StageId{static_cast<int>(k)}, &footprints_);
     const bool all = std::none_of(needs.begin(), needs.end(),
                                   [](const StageNeed& need) { return need.missing() > 0; });
     if (!all) known->second = false;
@@ -106,7 +108,12 @@ bool PlanScores::fits(const Plan& plan) {
   return true;
 }
 
-std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience) {
+CostTable& PlanScores::costs_of(const Plan& plan) {
+  const Updates updates = updates_of(plan);
+  return costs_.try_emplace(updates, cluster_, profile_, updates).first->second;
+}
+
+std::string PlanScores::key(const Plan& plan) {
   std::string text = common_key(plan);
   for (const PlanVirtualWorker& worker : plan.virtual_workers) {
     text += format("|%d", worker.minibatch.value_or(0));
@@ -116,11 +123,19 @@ std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience
       for (const int share : stage.shares) text += format(":%d", share);
     }
   }
-  const auto [known, is_new] = throughput_.emplace(std::move(text), std::nullopt);
+  return text;
+}
+
+void PlanScores::note(const Plan& plan, double throughput) {
+  if (fits(plan)) throughput_.emplace(key(plan), throughput);
+}
+
+std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience) {
+  const auto [known, is_new] = throughput_.emplace(key(plan), std::nullopt);
   if (!is_new) return known->second;
   try {
     if (!fits(plan)) return std::nullopt;
-    SimulationRequest request = without_ledgers();
+    SimulationRequest request = without_ledgers(costs_of(plan));
     if (patience == Patience::usual) request.most_rates = kMostRates;
     const Simulation simulation = simulate(plan, cluster_, profile_, request);
     actions_ += work_of(simulation);
@@ -142,7 +157,7 @@ std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
   one.virtual_workers = {plan.virtual_workers[vw]};
   try {
     if (!fits(one)) return std::nullopt;
-    const Simulation simulation = simulate(one, cluster_, profile_, without_ledgers());
+    const Simulation simulation = simulate(one, cluster_, profile_, without_ledgers(costs_of(one)));
     actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.iteration_seconds;

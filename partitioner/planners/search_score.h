@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/cost/memory.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
+#include "partitioner/simulator/stage_times.h"
 
 // The score of a plan in the search: whether it fits and its simulated speed. Looked up
 // once for plans, and for virtual workers, that are alike; the work is counted.
@@ -28,6 +31,8 @@ class PlanScores {
   // links. `however_long`: then as well.
   enum class Patience { usual, however_long };
   std::optional<double> throughput(const Plan& plan, Patience patience = Patience::usual);
+  // What simulate() said of this plan, which need not be asked again.
+  void note(const Plan& plan, double throughput);
   // Seconds per minibatch of one virtual worker by itself, without waiting for others; as above.
   std::optional<double> alone(const Plan& plan, std::size_t vw);
 
@@ -37,11 +42,16 @@ class PlanScores {
   const std::string& why_not() const { return why_not_; }  // of the last nothing
 
  private:
+  static std::string key(const Plan& plan);
   bool fits(const Plan& plan, std::size_t vw);
   std::string key(const Plan& plan, std::size_t vw) const;
 
+  CostTable& costs_of(const Plan& plan);
+
   const Cluster& cluster_;
   const Profile& profile_;
+  std::map<Updates, CostTable> costs_;
+  PlanFootprints footprints_;
   std::int64_t most_actions_ = 0;
   std::int64_t actions_ = 0;
   std::int64_t simulations_ = 0;

@@ -61,25 +61,26 @@ double policy_bound(const PlanRequest& request, std::span<const double> kind_spe
 }  // namespace
 
 std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_speed,
-                           const std::vector<SeedPlanner>& more) {
+                           const std::vector<SeedPlanner>& more, bool quick,
+                           const std::shared_ptr<PartitionTables>& tables) {
   std::vector<Seed> seeds;
   const PlannerRule planner = row.parts.planner;
   const auto add = [&](std::string name, PlanRequest request, double bound, std::string policy) {
-    const bool quick = request.policy ? false : planner == PlannerRule::data_parallel;
-    const auto plan = [request = std::move(request)](double least_worth) {
-      PlanRequest of = request;
-      of.of_search = true;
-      of.least_worth = least_worth;
-      return candidate_plan(of);
+    request.of_search = true;
+    const auto plan = [request = std::move(request)](double least_worth) mutable {
+      request.least_worth = least_worth;
+      return candidate_plan(request);
     };
-    seeds.push_back({std::move(name), plan, bound, std::move(policy), quick});
+    seeds.push_back({std::move(name), plan, bound, std::move(policy)});
   };
   const std::string name = row.request.system + "'s planner";
-  if (planner != PlannerRule::search && planner != PlannerRule::hetpipe) {
+  // Data parallelism's take some milliseconds.
+  const bool wanted = quick == (planner == PlannerRule::data_parallel);
+  if (wanted && planner != PlannerRule::search && planner != PlannerRule::hetpipe) {
     add(name, row.request, kInfinity, "");
   }
   // Accumulated gradients let more devices hold the model, and are exchanged less often.
-  if (planner == PlannerRule::data_parallel && !row.request.micro_batches) {
+  if (wanted && planner == PlannerRule::data_parallel && !row.request.micro_batches) {
     for (const int slices : kAccumulated) {
       PlanRequest request = row.request;
       if (request.minibatch && *request.minibatch % slices != 0) continue;
@@ -87,6 +88,7 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
       add(name + format(", %d micro-batches", slices), request, kInfinity, "");
     }
   }
+  if (quick) return seeds;
   for (const SeedPlanner& other : more) {
     seeds.push_back({other.name,
                      [&other, request = row.request](double) { return other.plan(request); },
@@ -95,7 +97,7 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
   if (planner != PlannerRule::hetpipe) return seeds;
   auto placements = row.request.search.placements;
   if (placements.empty()) placements = {row.request.placement};
-  const auto cuts = share_cuts();
+  const auto cuts = share_cuts(tables);
   for (const std::string& placement : placements) {
     for (const std::string& policy : allocation_policies()) {
       PlanRequest request = row.request;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,13 +19,15 @@ struct Seed {
   std::function<Plan(double least_worth)> plan;
   // samples/s that no plan of it can exceed; infinite if no quick bound is known.
   double bound = 0;
-  std::string policy;  // of HetPipe, or empty
-  bool quick = false;  // some milliseconds
+  std::string policy;     // of HetPipe, or empty
+  bool predicted = true;  // by simulate()
 };
 
-// Of one row: HetPipe's policies where the schedule is theirs, the planner of the row, and `more`.
-// kind_speed as in search_compositions.h.
+// Of one row, the quick ones or the others: HetPipe's policies where the schedule is theirs, the
+// planner of the row, and `more`. kind_speed as in search_compositions.h, `tables` as in
+// PartitionRequest.
 std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_speed,
-                           const std::vector<SeedPlanner>& more);
+                           const std::vector<SeedPlanner>& more, bool quick,
+                           const std::shared_ptr<PartitionTables>& tables);
 
 }  // namespace hetpipe

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/partition.h"
+#include "partitioner/planners/partition_tables.h"
 #include "partitioner/planners/planner.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/search_packing.h"
@@ -49,8 +51,10 @@ struct WorkerPace {
 // Partitions, and paces of virtual workers, by what they depend on, which the system hardly is: all
 // rows share them.
 struct CutCache {
+  std::shared_ptr<PartitionTables> tables = std::make_shared<PartitionTables>();
   std::unordered_map<std::string, std::optional<Partition>> partitions;
   std::unordered_map<std::string, WorkerPace> paces;
+  std::vector<Packing> packings;  // of the largest pool
 };
 
 // Devices of a pool in which what cannot be cut quickly is not worth more: others can.

@@ -413,7 +413,8 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
   }
   const System system = composition(plan);
   check(plan, system, request);
-  CostTable costs(cluster, profile, updates_of(plan));
+  CostTable own(cluster, profile, updates_of(plan));
+  CostTable& costs = request.costs == nullptr ? own : *request.costs;
   Window window;
   // Where virtual workers may be ahead, minibatches can be even for a while and are not later.
   const bool ahead = traits(system.sync).rounds || (plan.server && plan.server->clock_distance > 0);

@@ -24,6 +24,7 @@
 // it when they know that.
 namespace hetpipe {
 
+class CostTable;
 class Durations;
 
 struct SimulationRequest {
@@ -38,6 +39,8 @@ struct SimulationRequest {
   std::int64_t most_rates = 0;  // of messages on shared links (Simulation::rates); 0: any number
   // Recorded times (replay.h), of as many minibatches unless others are asked for; may be null.
   const Durations* durations = nullptr;
+  // Of the same cluster and profile and of the plan's updates; null: worked out anew.
+  CostTable* costs = nullptr;
 };
 
 struct SimulatedStage {
