@@ -376,6 +376,34 @@ TEST(DappleSearch, AReplicatedStageIsSplitInProportionToSpeed) {
   EXPECT_DOUBLE_EQ(plan.seconds, 4 * (2 + 4) + 2);
 }
 
+// Stages begin where they may, and of such plans the best one is found.
+TEST(DappleSearch, StagesBeginAtTheCutsAlone) {
+  std::mt19937 random(7);
+  int elsewhere = 0;  // the best plan of all cuts begins a stage at another
+  for (int round = 0; round < 60; ++round) {
+    Case c = random_case(random, 1, 5, 4);
+    c.request.effort = Effort::exhaustive;
+    const DapplePlan free = dapple_search(c.model, c.pool, c.request);
+    std::vector<bool>& cuts = c.request.cuts;
+    cuts.assign(static_cast<std::size_t>(c.model.layers()), false);
+    cuts[2] = cuts[4] = true;
+    const DapplePlan plan = dapple_search(c.model, c.pool, c.request);
+    const auto allowed = [&](const DapplePlan& of) {
+      return std::all_of(of.stages.begin(), of.stages.end(), [&](const DappleStage& stage) {
+        return stage.first_layer == 0 || cuts[static_cast<std::size_t>(stage.first_layer)];
+      });
+    };
+    EXPECT_TRUE(allowed(plan));
+    EXPECT_GE(plan.seconds, free.seconds * (1 - 1e-9));
+    if (allowed(free)) {
+      EXPECT_NEAR(plan.seconds, free.seconds, 1e-9 * free.seconds);
+    } else {
+      ++elsewhere;
+    }
+  }
+  EXPECT_GT(elsewhere, 10);
+}
+
 TEST(DappleSearch, QuickSaysWhereItMayBeWrong) {
   std::mt19937 random(5);
   int inexact = 0;

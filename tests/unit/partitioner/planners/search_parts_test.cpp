@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the search starts from, what it asks of smaller pools, and what it takes for a fit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "../cases.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/planners/search.h"
+#include "partitioner/planners/search_leave_out.h"
+#include "partitioner/planners/search_score.h"
+#include "partitioner/simulator/simulate.h"
+
+namespace hetpipe {
+namespace search_parts_test {
+
+PlanRequest six_devices() {
+  PlanRequest request;
+  request.cluster =
+      test::cluster_of({{"fast", "fast"}, {"fast", "slow"}, {"slow", "slow"}}, 1'000'000'000);
+  request.profile = test::chain_of(12, {"fast", "slow"},
+                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  request.search = {SystemChoice::any, {0}, {"default"}};
+  return request;
+}
+
+std::set<std::string> origins(const SearchResult& result) {
+  std::set<std::string> names;
+  for (const SearchCandidate& candidate : result.considered) names.insert(candidate.origin);
+  return names;
+}
+
+// PipeDream's planner plans for its own weights and for 2BW's: the memory of these is another.
+TEST(SearchSeeds, PipedreamsPlannerForBothOfItsWeights) {
+  const std::set<std::string> names = origins(search_plans(six_devices()));
+  EXPECT_TRUE(names.contains("pipedream's planner"));
+  EXPECT_TRUE(names.contains("pipedream-2bw's planner"));
+  EXPECT_TRUE(names.contains("dapple's planner"));
+}
+
+// A plan of the first two devices; it is worth more without any one of the others.
+SearchResult of_two(double worth) {
+  SearchResult result;
+  result.plan.virtual_workers.resize(1);
+  PlanStage stage;
+  stage.devices = {{"n0", 0}, {"n0", 1}};
+  result.plan.virtual_workers[0].stages = {stage};
+  result.plan.predicted = Prediction{};
+  result.worth = worth;
+  return result;
+}
+
+// HetPipe's policies use every device: they are asked again where one is gone that was idle.
+TEST(SearchLeavesOut, AsksPoliciesAgainWhereAnIdleDeviceIsGone) {
+  const PlanRequest request = six_devices();
+  SearchResult result = of_two(100);
+  std::map<std::string, bool> asked;  // by what each node has left
+  leave_out_what_costs(request, result, [&](const PlanRequest& less, bool idle) {
+    std::string left;
+    for (const Node& node : less.cluster.nodes) {
+      for (const int kind : node.kinds) {
+        left += less.cluster.kinds[static_cast<std::size_t>(kind)].name.front();
+      }
+      left += ' ';
+    }
+    EXPECT_TRUE(asked.emplace(left, idle).second);
+    return of_two(1);
+  });
+  // Of n0 both devices are in the plan.
+  const std::map<std::string, bool> expected{
+      {"f fs ss ", false}, {"ff s ss ", true}, {"ff f ss ", true}, {"ff fs s ", true}};
+  EXPECT_EQ(asked, expected);
+}
+
+// Two replicas of one kind with unequal shares: the larger share decides, wherever it stands.
+TEST(SearchScores, FitsByTheLargestOfUnequalShares) {
+  PlanRequest request;
+  request.cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
+  request.profile = test::chain_of(2, {"a"}, [](const auto&) { return 1e-3; });
+  for (Measurement& m : request.profile.measurements) {
+    m.output_bytes.assign(2, 32'000'000);
+    m.stash_bytes = m.output_bytes;
+  }
+  request.system = "dapple";
+  Plan plan = blank_plan(request);
+  plan.minibatch = 32;
+  plan.virtual_workers.resize(1);
+  PlanStage stage;
+  stage.end_layer = 2;
+  stage.devices = request.cluster.devices();
+  stage.shares = {8, 24};
+  plan.virtual_workers[0].stages = {stage};
+  const auto bytes = [&](int replica) {
+    return stage_ledger(plan, request.cluster, request.profile, VirtualWorkerId{0}, StageId{0},
+                        replica)
+        .total();
+  };
+  ASSERT_LT(bytes(0), bytes(1));
+  for (const auto& shares : {std::vector<int>{8, 24}, std::vector<int>{24, 8}}) {
+    const std::int64_t most = std::max(bytes(0), bytes(1));
+    plan.virtual_workers[0].stages[0].shares = shares;
+    request.cluster.kinds[0].memory = most;
+    EXPECT_TRUE(PlanScores(request.cluster, request.profile).fits(plan));
+    request.cluster.kinds[0].memory = most - 1;
+    EXPECT_FALSE(PlanScores(request.cluster, request.profile).fits(plan));
+  }
+}
+
+// What a search remembers of ledgers and costs changes none of them.
+TEST(SearchScores, AreThoseOfLedgersAndSimulations) {
+  PlanRequest request = six_devices();
+  for (const char* system : {"hetpipe", "zero-bubble", "gpipe", "xpipe"}) {
+    request.system = system;
+    request.search.systems = SystemChoice::requested;
+    request.policy = "search";
+    const Plan plan = make_plan(request);
+    PlanScores scores(request.cluster, request.profile);
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(scores.fits(plan)) << system;
+      EXPECT_DOUBLE_EQ(*scores.throughput(plan),
+                       simulate(plan, request.cluster, request.profile).throughput)
+          << system;
+    }
+    std::int64_t most = 0;
+    for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+      for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+        most = std::max(
+            most, stage_ledger(plan, request.cluster, request.profile,
+                               VirtualWorkerId{static_cast<int>(vw)}, StageId{static_cast<int>(k)})
+                      .total());
+      }
+    }
+    Cluster tight = request.cluster;
+    for (DeviceKind& kind : tight.kinds) kind.memory = most;
+    EXPECT_TRUE(PlanScores(tight, request.profile).fits(plan)) << system;
+    for (DeviceKind& kind : tight.kinds) kind.memory = most - 1;
+    EXPECT_FALSE(PlanScores(tight, request.profile).fits(plan)) << system;
+  }
+}
+
+}  // namespace search_parts_test
+}  // namespace hetpipe
