@@ -3,11 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <new>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -125,6 +130,54 @@ TEST_F(PlanCacheTest, ManyProcessesWrite) {
     EXPECT_TRUE(text.ends_with("}\n"));
   }
   EXPECT_EQ(PlanCache(file_).size(), static_cast<std::size_t>(kProcesses * kEntries));
+}
+
+// Round after round all store another choice of one key in the same moment: whoever was the
+// soonest, all go on with that one, and it is what the file has.
+TEST_F(PlanCacheTest, ProcessesThatStoreAKeyInTheSameMomentAgree) {
+  constexpr int kProcesses = 3, kRounds = 150;
+  struct Shared {
+    std::atomic<int> came[kRounds];
+    std::atomic<int> took[kRounds][kProcesses];  // the number of the process whose choice it was
+  };
+  void* const memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const shared = new (memory) Shared{};
+  std::vector<pid_t> children;
+  for (int p = 0; p < kProcesses; ++p) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (int round = 0; round < kRounds; ++round) {
+        PlanCache cache(file_);
+        ++shared->came[round];
+        while (shared->came[round] < kProcesses) std::this_thread::yield();
+        const PlanChoice taken =
+            cache.store("key " + std::to_string(round), {std::to_string(p), 1});
+        shared->took[round][p] = std::stoi(taken.choice);
+      }
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  const PlanCache kept(file_);
+  EXPECT_EQ(kept.size(), std::size_t{kRounds});
+  std::set<int> soonest;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto choice = kept.find("key " + std::to_string(round));
+    ASSERT_TRUE(choice) << round;
+    const int by = std::stoi(choice->choice);
+    soonest.insert(by);
+    for (const auto& took : shared->took[round]) EXPECT_EQ(took, by) << "round " << round;
+  }
+  EXPECT_GT(soonest.size(), 1u) << "they never met";
+  munmap(memory, sizeof(Shared));
 }
 
 TEST_F(PlanCacheTest, AFileThatCannotBeWrittenIsWarnedOfOnce) {
