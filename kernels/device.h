@@ -75,6 +75,9 @@ class Device {
   virtual std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec,
                                                    const std::vector<Shape>& inputs,
                                                    std::uint64_t key) = 0;
+  // Brings to the device the code of everything of this program's own that it may be asked to
+  // compute. Without it first uses do, and may then wait for all that the device is doing.
+  virtual void load_code() {}
   // One kernel for all layers of a chain; null where this device computes them one by one. Its
   // inputs are outside_inputs(), its output the last layer's, parameters and statistics and their
   // gradients those of all layers in order. Backward is given what infer_shapes() of the chain, and

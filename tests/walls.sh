@@ -39,8 +39,8 @@ check() ( # ROOT: prints every breach; 1 if there is one
   }
   include() { echo "#include [<\"]$1"; }
 
-  door "$(include 'mpi(-ext)?\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi\.' 'MPI'
-  door '\bMPIX?_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi\.' 'MPI call'
+  door "$(include 'mpi(-ext)?\.h')" '^runtime/transport/(mpi|nccl_module)|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi\.' 'MPI'
+  door '\bMPIX?_[A-Z][A-Za-z_]*\(' '^runtime/transport/(mpi|nccl_module)|^tests/ranks/|^benchmarks/raw_mpi\.' 'MPI call'
   door "$(include 'pmix')" '^runtime/transport/pmix_exchange\.cpp' 'PMIx'
   door '\bPMIx_[A-Z][A-Za-z_]*\(' '^runtime/transport/pmix_exchange\.cpp' 'PMIx call'
   door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5'
@@ -56,11 +56,11 @@ check() ( # ROOT: prints every breach; 1 if there is one
   door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl|^tests/cuda/' 'CUDA'
   door "$(include 'cudnn[A-Za-z_]*\.h')" '^kernels/cuda/(dnn/|context|module)|^tests/cuda/double/' 'cuDNN'
   door "$(include 'cublas[A-Za-z_]*\.h')" '^kernels/cuda/(blas/|context|module)|^tests/cuda/double/' 'cuBLAS'
-  door "$(include 'nccl\.h')" '^runtime/transport/nccl' 'NCCL'
-  door '\bnccl[A-Z][A-Za-z]*\(' '^runtime/transport/nccl' 'NCCL call'
+  door "$(include 'nccl\.h')" '^(runtime/transport|tests/cuda/double)/nccl' 'NCCL'
+  door '\bnccl[A-Z][A-Za-z]*\(' '^(runtime/transport|tests/cuda/double)/nccl' 'NCCL call'
   door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \
     '^launch/|^runtime/training/stop\.cpp|^runtime/transport/(mpi|lifeline)|^runtime/store/hdf5_trial|^tests/|^benchmarks/' 'exit'
-  door '\bgetenv\(' '^launch/|^base/cache|^runtime/transport/mpi|^tests/' 'environment'
+  door '\bgetenv\(' '^launch/|^base/cache|^runtime/transport/(mpi|nccl_module)|^tests/' 'environment'
   door "$(include '(sys/socket|netdb|netinet/[a-z0-9]+|arpa/inet)\.h')" '^runtime/transport/lifeline_socket|^tests/' 'socket'
   door '(^|[^A-Za-z_])std::(cout|cerr)\b' '^$' 'iostream output'
 

@@ -21,6 +21,7 @@
 #include "kernels/cuda/own/damping.h"
 #include "kernels/cuda/own/flat.h"
 #include "kernels/cuda/own/optimizer.h"
+#include "kernels/cuda/own_kernels.h"
 
 namespace hetpipe::cuda {
 namespace {
@@ -128,6 +129,11 @@ class CudaDevice final : public Device {
         std::visit([&](const auto& layer) { return make(layer, inputs, key); }, spec);
     return std::make_unique<GuardedKernel>(std::move(kernel), gpu_.index,
                                            to_string(spec) + " on " + to_string(inputs[0]));
+  }
+
+  void load_code() override {
+    use_gpu(gpu_.index);
+    load_own_kernels();
   }
 
   std::unique_ptr<LayerKernel> fuse(std::span<const ChainedLayer> chain) override {

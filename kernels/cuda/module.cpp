@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/own_kernels.h"
 
 namespace hetpipe {
 namespace {
@@ -29,6 +30,7 @@ class Module final : public CudaModule {
   std::unique_ptr<PeerMemory> make_peer_memory(Device& device) const override {
     return cuda::make_cuda_peer_memory(cuda::index_of(device), device.memory());
   }
+  std::size_t own_kernels() const override { return cuda::own_kernels().size(); }
 };
 
 }  // namespace

@@ -67,10 +67,11 @@ class CudaModule {
   virtual std::unique_ptr<Device> make_device(const GpuOptions& options) const = 0;
   // Of a device that this module has made; outlives what is made by it.
   virtual std::unique_ptr<PeerMemory> make_peer_memory(Device& device) const = 0;
+  virtual std::size_t own_kernels() const = 0;  // how many there are, of all types and sizes
 };
 
 // Increased with every change of the above or of kernels/device.h.
-inline constexpr int kCudaModuleAbi = 3;
+inline constexpr int kCudaModuleAbi = 4;
 inline constexpr const char* kCudaModuleEntry = "hetpipe_cuda_module";
 // Null for another ABI number than the module's own.
 using CudaModuleEntry = const CudaModule* (*)(int abi);

@@ -230,7 +230,11 @@ OptionGroup machine_options(TrainOptions& options) {
                             "MPI library that can access GPU memory (mpi). If a path is "
                             "unavailable between two ranks, they use staged; auto takes the best "
                             "that works. Plans do not count the memory of ipc (10 MiB per peer) "
-                            "and nccl."),
+                            "and nccl (12 MiB per peer and block of --nccl-blocks)."),
+              integer_option("nccl-blocks", "N", options.nccl_blocks, {1, 64},
+                             "Thread blocks that NCCL may occupy on a GPU for each peer and "
+                             "direction. More move large messages faster over NVLink, and take "
+                             "memory and multiprocessors from the layers."),
               real_option("timeout", "S", options.timeout, kUpToAMillion,
                           "Seconds without progress after which a waiting rank ends the run and "
                           "reports what it was waiting for."),

@@ -15,6 +15,7 @@
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/parameter_rules.h"
 #include "runtime/training/rates.h"
+#include "runtime/transport/nccl_module.h"
 
 // All options of `hetpipe train`.
 namespace hetpipe {
@@ -63,6 +64,7 @@ struct TrainOptions {
   int run_ahead = 2;
   std::string transport = "mpi";  // or "threads"
   std::string transport_path = "auto";
+  int nccl_blocks = kNcclBlocks;
   double timeout = 60;  // s
   ClockOptions clock;
 

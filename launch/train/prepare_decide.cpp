@@ -169,6 +169,7 @@ void take_options(const TrainOptions& options, TrainJob& job) {
   job.build = build_hash();
   job.device = options.device;
   job.transport_path = options.transport_path;
+  job.nccl_blocks = options.nccl_blocks;
   job.threads = options.threads;
   job.data_threads = options.samples.data_threads;
   job.run_ahead = options.run_ahead;

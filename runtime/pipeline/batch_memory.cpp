@@ -27,4 +27,9 @@ std::shared_ptr<std::byte[]> BatchMemory::operator()(std::size_t bytes) const {
           }};
 }
 
+void BatchMemory::reserve(std::size_t bytes, int blocks) const {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->pool.reserve(bytes, blocks);
+}
+
 }  // namespace hetpipe

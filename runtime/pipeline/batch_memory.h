@@ -17,6 +17,8 @@ class BatchMemory {
 
   // Comes back when the last pointer to it goes. SystemError where there is none.
   std::shared_ptr<std::byte[]> operator()(std::size_t bytes) const;
+  // Makes so many free blocks of this size beforehand.
+  void reserve(std::size_t bytes, int blocks) const;
 
  private:
   struct Shared;

@@ -28,6 +28,8 @@ class Evaluator {
   Evaluator(const TestBatches& batches, std::vector<Stage*> chunks, StageMessages& messages,
             RankService& service, Pace& pace);
 
+  // Makes host memory for batches whose labels have so many bytes beforehand.
+  void reserve(std::size_t bytes) { ahead_.reserve(bytes, 3); }
   // With these weights and running statistics, flat, chunk after chunk; foreign weights by chunk.
   // Returns the loss, if this rank has it. NumericalError if it is not finite.
   EvaluationReport evaluate(Label label, const float* weights, const std::vector<Buffer>& foreign,

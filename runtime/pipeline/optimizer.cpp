@@ -71,6 +71,15 @@ double Optimizer::learning_rate(Minibatch p) const {
   return rate_at(options_.schedule, options_.learning_rate, p);
 }
 
+void Optimizer::prepare() {
+  for (auto& [sides, orthogonalizer] : orthogonal_) {
+    const std::int64_t count = sides.first * sides.second;
+    const Buffer nothing(device_, stream_, at(count) * sizeof(float), MemoryKind::workspace);
+    device_.fill(stream_, nothing.as<float>(), 0, count);
+    orthogonalizer.apply(nothing.as<float>(), 1);
+  }
+}
+
 void Optimizer::drop_frozen(Buffer& gradient) {
   for (const Run& run : frozen_) {
     device_.fill(stream_, gradient.as<float>() + run.first, 0, run.count);

@@ -80,6 +80,8 @@ class Optimizer {
   void update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights,
               std::optional<float> clip_factor = std::nullopt);
 
+  // Does beforehand what the first update would hold up: enqueues work that changes nothing.
+  void prepare();
   // For global clipping: squares of this gradient, per parameter; readable once the stream is done.
   std::span<const double> measure(Buffer& gradient);
   // The factor that follows from those of all stages.

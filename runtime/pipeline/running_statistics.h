@@ -19,6 +19,7 @@ class RunningStatistics {
                     RankService& service, WorkQueue& work);
 
   bool none() const { return values_.bytes() == 0; }
+  std::size_t bytes() const { return values_.bytes(); }
   float* of_chunk(int chunk) const;
   std::vector<float> download() const;
 

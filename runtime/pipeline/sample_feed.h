@@ -29,6 +29,11 @@ class SampleFeed {
   SampleFeed(const WorkerPlace& place, std::vector<Stage*> chunks, const SampleSource& source,
              Pace& pace, WorkQueue& ahead);
 
+  // SamplesAhead's.
+  void reserve_labels(std::size_t bytes, int passes) {
+    if (above_) above_->reserve_labels(bytes, passes);
+  }
+
   // Before the first pass of minibatch p here: waits for its samples.
   void begin(Minibatch p);
   bool has_begun(Minibatch p) const { return batches_.contains(p); }

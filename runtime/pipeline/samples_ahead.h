@@ -29,6 +29,8 @@ class SamplesAhead {
   SamplesAhead(const SamplesAhead&) = delete;
   SamplesAhead& operator=(const SamplesAhead&) = delete;
 
+  // Makes host memory for the labels of so many passes beforehand.
+  void reserve_labels(std::size_t bytes, int passes) { memory_.reserve(bytes, passes); }
   // Whether nothing waits to be taken.
   bool empty() const { return !uploaded_; }
   // Enqueues the copies of what `stage` reads of samples `span` of a batch (counted inside it) for

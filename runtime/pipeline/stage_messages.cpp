@@ -58,7 +58,6 @@ StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunk
           {rank, where.first, where.second, payload, MessageCursor(actions, payload), {}, {}});
     }
   }
-  post_ahead();
 }
 
 // Activations come along the incoming transfers and leave along the outgoing ones; gradients the

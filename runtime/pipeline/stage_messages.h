@@ -36,6 +36,8 @@ class StageMessages {
                 RankService& service, Pace& pace, RankReport& report, WorkQueue& ahead,
                 const MessagesAhead& kept);
 
+  // Posts the first receives: from now on the transport is as it stays.
+  void begin() { post_ahead(); }
   // Nothing will come of this minibatch and those after it.
   void stop_before(Minibatch end);
 

@@ -37,7 +37,6 @@ TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, c
   find_ways(layouts);
   find_sums(layouts);
   make_memory();
-  post_ahead();
 }
 
 int TiedWeights::chunk_of(int stage) const {

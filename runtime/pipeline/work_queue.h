@@ -55,6 +55,9 @@ class WorkQueue {
   // Lent until the piece is done.
   std::byte* lend(std::size_t bytes);
 
+  // Makes so many blocks of this memory beforehand.
+  void reserve(std::size_t bytes, int blocks) { pool_.reserve(bytes, blocks); }
+
   // What was until now counts for no gap.
   void restart();
   // The host waited. What part of it the device stood still for is added to the report, by reason;

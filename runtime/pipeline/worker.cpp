@@ -82,6 +82,9 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
 }
 
 RankReport Worker::run() {
+  ahead_.restart();
+  messages_.begin();
+  tied_.post_ahead();
   const std::int64_t start = now_ns();
   wave_.start(start);
   ActionCursor cursor(setup_.place.actions(), setup_.evaluates, setup_.evaluations);

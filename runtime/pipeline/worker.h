@@ -29,6 +29,7 @@
 #include "runtime/pipeline/stage_squares.h"
 #include "runtime/pipeline/synchronizer.h"
 #include "runtime/pipeline/tied_weights.h"
+#include "runtime/pipeline/trial_step.h"
 #include "runtime/pipeline/wave_book.h"
 #include "runtime/pipeline/weights_average.h"
 #include "runtime/pipeline/work_queue.h"
@@ -71,6 +72,10 @@ class Worker {
          LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
          Synchronizer& synchronizer, DeviceTransport& transport, RankService& service);
 
+  // Does what the device and its host memory would do when they are used first, so that nothing
+  // waits for the whole device later, and leaves no trace: weights, slots, statistics, random draws
+  // and the place in the data are those of before.
+  void warm_up(const StepSizes& sizes);
   // Returns what the rank did with its time.
   RankReport run();
 

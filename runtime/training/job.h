@@ -21,6 +21,7 @@
 #include "runtime/model/zoo.h"
 #include "runtime/monitoring/monitor.h"
 #include "runtime/pipeline/optimizer.h"
+#include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
 
@@ -105,6 +106,7 @@ struct TrainJob {
 
   std::string device = "cpu";           // of every worker, or "auto"
   std::string transport_path = "auto";  // of path_named
+  int nccl_blocks = kNcclBlocks;        // that a link of NCCL may occupy on a card
   int threads = 1;
   int data_threads = 1;  // of each rank, which read and decode samples
   int run_ahead = 1;     // WorkQueue's pieces, on devices that work beside the host
@@ -121,18 +123,19 @@ struct TrainJob {
   bool emulates() const { return cluster && !time; }
 };
 constexpr auto fields_of(Type<TrainJob>) {
-  return fields<
-      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
-      &TrainJob::time, &TrainJob::model, &TrainJob::sample, &TrainJob::classes,
-      &TrainJob::vocabulary, &TrainJob::class_names, &TrainJob::dataset_size, &TrainJob::test_size,
-      &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint, &TrainJob::optimizer,
-      &TrainJob::label_smoothing, &TrainJob::mixes, &TrainJob::target_accuracy, &TrainJob::seed,
-      &TrainJob::shuffle, &TrainJob::end_position, &TrainJob::evaluate_every,
-      &TrainJob::checkpoint_every, &TrainJob::log_every, &TrainJob::rehearse_preemption,
-      &TrainJob::notice_seconds, &TrainJob::start, &TrainJob::device, &TrainJob::transport_path,
-      &TrainJob::threads, &TrainJob::data_threads, &TrainJob::run_ahead, &TrainJob::timeout_seconds,
-      &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints,
-      &TrainJob::build, &TrainJob::recipe, &TrainJob::trace_folder, &TrainJob::monitored>;
+  return fields<&TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+                &TrainJob::time, &TrainJob::model, &TrainJob::sample, &TrainJob::classes,
+                &TrainJob::vocabulary, &TrainJob::class_names, &TrainJob::dataset_size,
+                &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
+                &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::mixes,
+                &TrainJob::target_accuracy, &TrainJob::seed, &TrainJob::shuffle,
+                &TrainJob::end_position, &TrainJob::evaluate_every, &TrainJob::checkpoint_every,
+                &TrainJob::log_every, &TrainJob::rehearse_preemption, &TrainJob::notice_seconds,
+                &TrainJob::start, &TrainJob::device, &TrainJob::transport_path,
+                &TrainJob::nccl_blocks, &TrainJob::threads, &TrainJob::data_threads,
+                &TrainJob::run_ahead, &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
+                &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints, &TrainJob::build,
+                &TrainJob::recipe, &TrainJob::trace_folder, &TrainJob::monitored>;
 }
 
 using OpenData = std::function<Dataset(Split, Parts)>;

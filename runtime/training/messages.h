@@ -22,6 +22,7 @@ enum class TrainingKind : std::int32_t {
   checkpoint_failed,
   checkpoint_left_out,
   path_found,
+  rank_warm,
   clock_question,
   clock_answer,
   clock_known,
@@ -68,6 +69,11 @@ struct PathFound {
   static auto fields(auto& m) { return std::tie(m.peer, m.path, m.why); }
 };
 
+// To the ranks of links that will be opened (WarmRanks).
+struct RankWarm {
+  static constexpr auto kKind = TrainingKind::rank_warm;
+};
+
 // Clocks: any rank asks rank 0, several times, and says when it has asked enough.
 struct ClockQuestion {
   static constexpr auto kKind = TrainingKind::clock_question;
@@ -86,8 +92,8 @@ struct RunOver {
   ExitCode code = ExitCode::done;
 };
 
-static_assert(
-    kinds_differ<WaveDone, LabelEvaluated, RankDone, CheckpointWritten, CheckpointFailed,
-                 CheckpointLeftOut, PathFound, ClockQuestion, ClockAnswer, ClockKnown, RunOver>());
+static_assert(kinds_differ<WaveDone, LabelEvaluated, RankDone, CheckpointWritten, CheckpointFailed,
+                           CheckpointLeftOut, PathFound, RankWarm, ClockQuestion, ClockAnswer,
+                           ClockKnown, RunOver>());
 
 }  // namespace hetpipe

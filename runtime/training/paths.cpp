@@ -77,6 +77,14 @@ PathChoice candidate(const TrainJob& job, const RankSetting& setting, Rank a, Ra
   return choice;
 }
 
+std::set<Rank> ranks_of_nccl(const TrainValues& values, const RankSetting& setting) {
+  std::set<Rank> ranks;
+  for (const auto& [a, b] : reported_pairs(values, setting)) {
+    if (candidate(values.job, setting, a, b).kind == PathKind::nccl) ranks.insert({a, b});
+  }
+  return ranks;
+}
+
 std::set<std::pair<Rank, Rank>> reported_pairs(const TrainValues& values,
                                                const RankSetting& setting) {
   std::set<std::pair<Rank, Rank>> pairs = path_pairs(values, setting.roles);
@@ -115,11 +123,12 @@ std::shared_ptr<PathWords> collect_path_words(RankService& service) {
   return words;
 }
 
-RankPaths::RankPaths(Device& device, Stream& stream, int gpu, RankService& service,
+RankPaths::RankPaths(Device& device, Stream& stream, int gpu, int nccl_blocks, RankService& service,
                      std::shared_ptr<PathWords> words)
     : device_(device),
       stream_(stream),
       gpu_(gpu),
+      nccl_blocks_(nccl_blocks),
       service_(service),
       words_(std::move(words)),
       peer_memory_(make_peer_memory(device)),
@@ -132,7 +141,8 @@ std::unique_ptr<DevicePath> RankPaths::make(PathKind kind, Rank peer) {
   }
   if (kind == PathKind::nccl && load_nccl().module != nullptr) {
     return std::make_unique<NcclPath>(service_.transport(), peer, stream_, *load_nccl().module,
-                                      gpu_, paths_.words_to(peer));
+                                      NcclPath::On{gpu_, device_.memory(), nccl_blocks_},
+                                      paths_.words_to(peer));
   }
   if (kind == PathKind::mpi) {
     return std::make_unique<MpiPath>(service_.transport(), peer, stream_);

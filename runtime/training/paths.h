@@ -33,6 +33,9 @@ PathChoice candidate(const TrainJob& job, const RankSetting& setting, Rank a, Ra
 std::set<std::pair<Rank, Rank>> reported_pairs(const TrainValues& values,
                                                const RankSetting& setting);
 
+// Ranks between which NCCL is worth a try.
+std::set<Rank> ranks_of_nccl(const TrainValues& values, const RankSetting& setting);
+
 // Rank 0: hears what became of every pair, and says it once, as a table.
 class PathTable {
  public:
@@ -55,8 +58,8 @@ std::shared_ptr<PathWords> collect_path_words(RankService& service);
 class RankPaths {
  public:
   // Device and stream outlive this.
-  // `gpu`: the device's, as CUDA counts the visible ones.
-  RankPaths(Device& device, Stream& stream, int gpu, RankService& service,
+  // `gpu`: the device's, as CUDA counts the visible ones. `nccl_blocks`: of NcclModule::connect.
+  RankPaths(Device& device, Stream& stream, int gpu, int nccl_blocks, RankService& service,
             std::shared_ptr<PathWords> words);
 
   // Waits until all have been tried by both ends; the lower one reports to rank 0.
@@ -73,6 +76,7 @@ class RankPaths {
   Device& device_;
   Stream& stream_;
   int gpu_;
+  int nccl_blocks_;
   RankService& service_;
   std::shared_ptr<PathWords> words_;
   std::unique_ptr<PeerMemory> peer_memory_;

@@ -137,13 +137,18 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   }
   confirm_checkpoints(service);
   const std::shared_ptr<PathWords> path_words = collect_path_words(service);
+  std::map<Rank, std::string> warm_names;
+  for (const Rank of : ranks_of_nccl(values, setting)) {
+    warm_names[of] = format("rank %d (%s)", of.value, setting.devices[at(of.value)].text.c_str());
+  }
+  WarmRanks warm(std::move(warm_names), service);
   std::optional<PathTable> path_table;
   if (rank == Rank{0}) path_table.emplace(reported_pairs(values, setting), setting, service);
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
     run_worker(values, *role.worker, setting, service, blocks,
                {trace.get(), reporter.get(), server ? server->stop() : nullptr, &*hold, &gates,
-                path_words});
+                path_words, &warm});
   }
   service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");
   if (server) {

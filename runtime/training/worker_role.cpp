@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/index.h"
@@ -22,6 +23,7 @@
 #include "runtime/training/messages.h"
 #include "runtime/training/simulated_time.h"
 #include "runtime/training/test_batches.h"
+#include "runtime/transport/channel_lanes.h"
 #include "runtime/transport/device_transport.h"
 
 namespace hetpipe {
@@ -158,6 +160,52 @@ WorkerPlace place_of(const TrainValues& common, const Role::Worker& role, const 
   return place;
 }
 
+// Sizes of the passes of this rank's stages. Of the minibatches of a worker the last alone may be
+// smaller, and so of the batches of an evaluation.
+StepSizes step_sizes(const TrainValues& common, const Role::Worker& role, const WorkerPlace& place,
+                     const Sampler& dealt) {
+  const int worker = role.virtual_worker.value;
+  StepSizes sizes;
+  for (const StageId stage : role.stages) {
+    std::set<std::int64_t>& train = sizes.train.emplace_back();
+    const Minibatch first = common.rules.start_minibatch(), end = common.rules.end[at(worker)];
+    for (const Minibatch p : {first, end - 1}) {
+      if (p < first) continue;
+      for (int m = 0; m < place.split.micro_batches(); ++m) {
+        train.insert(place.split.of(place.samples(p), m, stage.value, place.replica).count());
+      }
+    }
+    std::set<std::int64_t>& evaluate = sizes.evaluate.emplace_back();
+    for (const std::int64_t b : {std::int64_t{0}, dealt.count(worker) - 1}) {
+      if (b < 0 || dealt.count(worker) == 0) continue;
+      const std::int64_t samples = dealt.samples(worker, b).count;
+      evaluate.insert(place.split.whole(samples, stage.value, place.replica).count());
+    }
+    train.erase(0);
+    evaluate.erase(0);
+  }
+  return sizes;
+}
+
+// Of the minibatches that are assembled ahead, of the next one, and of those that are being played
+// or copied.
+void reserve_batches(const BatchMemory& memory, const Batch& first) {
+  if (!first.images.empty()) memory.reserve(first.images.bytes(), Prefetcher::kDepth + 4);
+}
+
+// Lanes of staged messages (runtime/transport/staging.h): a push and a pull for each server, and
+// all channels between devices, each way, for each peer that no link of NCCL's leads to.
+int staged_lanes(const TrainValues& common, const RankSetting& setting, Rank self) {
+  int lanes = 2 * static_cast<int>(setting.roles.server.size());
+  for (const auto& [a, b] : path_pairs(common, setting.roles)) {
+    const bool own = a == self || b == self;
+    if (own && candidate(common.job, setting, a, b).kind != PathKind::nccl) {
+      lanes += 2 * kChannelLanes;
+    }
+  }
+  return lanes;
+}
+
 // Samples whose mean loss one update follows.
 std::int64_t loss_samples(const TrainValues& common, int worker, Minibatch p, bool by_wave) {
   if (has_waves(common.job.plan)) return common.sampler.samples(worker, p).count;
@@ -227,14 +275,12 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
   const auto paths = std::make_shared<RankPaths>(
       *built.device, *built.stream, setting.devices[at(service.transport().rank().value)].gpu,
-      service, company.path_words);
+      job.nccl_blocks, service, company.path_words);
   service.also_poll([weak = std::weak_ptr<RankPaths>(paths)] {
     if (const auto alive = weak.lock()) alive->take_words();
   });
-  paths->open(common, setting);
   const auto transport =
       std::make_shared<DeviceTransport>(service.transport(), *built.device, *built.stream);
-  transport->use(paths->paths());
   service.also_move([weak = std::weak_ptr<DeviceTransport>(transport), &service] {
     const auto alive = weak.lock();
     if (alive && alive->poll()) service.note_work();
@@ -262,9 +308,9 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   train.mixes = job.mixes;
   const Dataset test = needed && job.test_size > 0 ? open(Split::test) : Dataset{};
   const double test_weight = mean_label_weight(test);
-  const SampleMemory memory = built.device->host_memory()
-                                  ? SampleMemory(ordinary_memory)
-                                  : SampleMemory(BatchMemory(*built.device));
+  const BatchMemory memory_of_batches(*built.device);
+  const SampleMemory memory =
+      built.device->host_memory() ? SampleMemory(ordinary_memory) : SampleMemory(memory_of_batches);
   const auto assemble = [&](Minibatch p) {
     std::vector<SampleSpan> spans;
     const std::int64_t samples = common.sampler.samples(worker, p).count;
@@ -277,6 +323,9 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     const SampleSpan usual =
         setup.place.split.of(setup.place.minibatch, 0, role.stages[c].value, role.replica);
     built.chunks[c]->prepare(usual.count());
+  }
+  if (company.warm->has(service.transport().rank()) && needed && plays) {
+    reserve_batches(memory_of_batches, assemble(common.rules.start_minibatch()));
   }
   std::unique_ptr<Prefetcher> prefetcher;
   if (needed && plays) {
@@ -361,9 +410,21 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     setup.started = [&company](Minibatch p) { company.reporter->started(p); };
   }
 
-  RankReport report = Worker(setup, common.rules, built.chunks, *weights, optimizer,
-                             built.start.statistics, *synchronizer, *transport, service)
-                          .run();
+  const Rank self = service.transport().rank();
+  const StepSizes sizes = step_sizes(common, role, setup.place, dealt);
+  auto executor =
+      std::make_unique<Worker>(setup, common.rules, built.chunks, *weights, optimizer,
+                               built.start.statistics, *synchronizer, *transport, service);
+  if (company.warm->has(self)) {
+    service.begin("loading its kernels and trying a step", Doing::long_phase);
+    executor->warm_up(sizes);
+    transport->reserve(staged_lanes(common, setting, self));
+    company.warm->wait_for_all();
+  }
+  paths->open(common, setting);
+  transport->use(paths->paths());
+  RankReport report = executor->run();
+  executor.reset();
   if (simulated) simulated->put_into(report);
   service.send(kReporter, RankDone{report});
   service.wait_for_others(

@@ -12,6 +12,7 @@
 #include "runtime/training/roles.h"
 #include "runtime/training/run.h"
 #include "runtime/training/values.h"
+#include "runtime/training/warm_ranks.h"
 
 namespace hetpipe {
 
@@ -24,6 +25,7 @@ struct WorkerCompany {  // in this rank; each may be null
   ForwardHold* hold = nullptr;
   GateLabels* gates = nullptr;
   std::shared_ptr<PathWords> path_words{};
+  WarmRanks* warm = nullptr;
 };
 void run_worker(const TrainValues& values, const Role::Worker& role, const RankSetting& setting,
                 RankService& service, SharedBlocks& blocks, const WorkerCompany& company);

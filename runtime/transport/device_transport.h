@@ -29,6 +29,11 @@ class DeviceTransport {
   // From now on; both ends of a path say so before they send. Outlives this.
   void use(DevicePaths& paths) { paths_ = &paths; }
 
+  // Staging::reserve.
+  void reserve(int lanes) {
+    if (staging_ != nullptr) staging_->reserve(lanes);
+  }
+
   Device& device() { return device_; }
   Stream& stream() { return stream_; }
 

@@ -14,15 +14,25 @@ HostPool::~HostPool() {
 // At most an eighth larger, or 4 KiB.
 std::size_t HostPool::class_of(std::size_t bytes) { return size_class(bytes, 4096); }
 
+void HostPool::reserve(std::size_t bytes, int blocks) {
+  const std::size_t size = class_of(bytes);
+  std::vector<std::byte*>& free = free_[size];
+  while (free.size() < static_cast<std::size_t>(blocks)) {
+    free.push_back(device_.allocate_host(size));
+  }
+}
+
 std::byte* HostPool::take(std::size_t bytes) {
   const std::size_t size = class_of(bytes);
-  std::vector<std::byte*>& blocks = free_[size];
+  auto found = free_.lower_bound(size);
+  while (found != free_.end() && found->second.empty()) ++found;
   std::byte* block = nullptr;
-  if (blocks.empty()) {
+  if (found == free_.end()) {
     block = device_.allocate_host(size);
   } else {
-    block = blocks.back();
-    blocks.pop_back();
+    block = found->second.back();
+    found->second.pop_back();
+    if (found->first != size) larger_[block] = found->first;
   }
   lent_ += size;
   most_lent_ = std::max(most_lent_, lent_);
@@ -30,7 +40,8 @@ std::byte* HostPool::take(std::size_t bytes) {
 }
 
 void HostPool::give_back(std::byte* memory, std::size_t bytes) {
-  free_[class_of(bytes)].push_back(memory);
+  const auto larger = larger_.extract(memory);
+  free_[larger ? larger.mapped() : class_of(bytes)].push_back(memory);
   lent_ -= class_of(bytes);
 }
 

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -58,6 +59,13 @@ ncclUniqueId id_from(const std::string& text) {
   return id;
 }
 
+// Of NCCL's, as NCCL reads it; what is no positive number is as if it were not set.
+std::size_t variable(const char* name, std::size_t usual) {
+  const char* const text = std::getenv(name);
+  const long long value = text != nullptr ? std::strtoll(text, nullptr, 0) : 0;
+  return value > 0 ? static_cast<std::size_t>(value) : usual;
+}
+
 class Move final : public NcclLink::Transfer {
  public:
   Move(void* the_memory, std::size_t the_bytes) : memory(the_memory), bytes(the_bytes) {}
@@ -79,12 +87,13 @@ class Move final : public NcclLink::Transfer {
 
 class Link final : public NcclLink {
  public:
-  Link(const std::string& id, int end, int gpu) : end_(end), gpu_(gpu) {
+  Link(const std::string& id, int end, int gpu, int blocks) : end_(end), gpu_(gpu) {
     const ncclUniqueId unique = id_from(id);
     use_gpu(gpu_);
     stream_ = make_stream();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    config.maxCTAs = blocks;
     check(ncclCommInitRankConfig(&communicator_, 2, unique, end_, &config), communicator_,
           "connecting two ranks");
   }
@@ -191,8 +200,27 @@ class Module final : public NcclModule {
     check(ncclGetUniqueId(&id), nullptr, "naming a communicator");
     return {id.internal, sizeof id.internal};
   }
-  std::unique_ptr<NcclLink> connect(const std::string& id, int end, int gpu) const override {
-    return std::make_unique<Link>(id, end, gpu);
+  std::unique_ptr<NcclLink> connect(const std::string& id, int end, int gpu,
+                                    int blocks) const override {
+    return std::make_unique<Link>(id, end, gpu, blocks);
+  }
+
+  // As NCCL 2.28 takes it (p2pSendSetup, p2pRecvSetup in its src/transport/p2p.cc; sizes in
+  // src/init.cc): of each channel the receiver has buffers of three protocols, LL, LL128 and
+  // simple, of which the last one may be the sender's instead; each end is a multiple of 2 MiB, and
+  // begins with a page of counters. There are as many channels as blocks, in powers of two. NCCL's
+  // own variables go before ours there, so they do here.
+  std::size_t bytes_of_pair(int blocks) const override {
+    constexpr std::size_t kPage = 4096, kMultiple = std::size_t{2} << 20;
+    const std::size_t buffers = variable("NCCL_LL_BUFFSIZE", std::size_t{512} << 10) +
+                                variable("NCCL_LL128_BUFFSIZE", std::size_t{4800} << 10) +
+                                variable("NCCL_BUFFSIZE", std::size_t{4} << 20);
+    const auto whole = [](std::size_t bytes) {
+      return (bytes + kMultiple - 1) / kMultiple * kMultiple;
+    };
+    const std::size_t channels =
+        std::bit_ceil(variable("NCCL_MAX_CTAS", static_cast<std::size_t>(blocks)));
+    return channels * (whole(kPage) + whole(kPage + buffers));
   }
 
   void send_to_self(int gpu, std::size_t bytes) const override {

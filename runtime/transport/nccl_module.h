@@ -37,12 +37,17 @@ class NcclModule {
   // Names a communicator to be; one end makes it and tells the other.
   virtual std::string make_id() const = 0;
   // Begins to connect: end 0 sends, end 1 receives. `gpu`: as CUDA counts the visible ones.
-  virtual std::unique_ptr<NcclLink> connect(const std::string& id, int end, int gpu) const = 0;
+  // `blocks`: thread blocks that the link may occupy on either card, of which each moves its own
+  // part of a message (maxCTAs of ncclConfig_t).
+  virtual std::unique_ptr<NcclLink> connect(const std::string& id, int end, int gpu,
+                                            int blocks) const = 0;
+  // Device memory that NCCL takes at one end of two links, one each way, of so many blocks.
+  virtual std::size_t bytes_of_pair(int blocks) const = 0;
   // Sends `bytes` from a GPU to itself and compares: what one card can show. SystemError otherwise.
   virtual void send_to_self(int gpu, std::size_t bytes) const = 0;
 };
 
-inline constexpr int kNcclModuleAbi = 1;  // grows with every change of what stands above
+inline constexpr int kNcclModuleAbi = 2;  // grows with every change of what stands above
 inline constexpr const char* kNcclModuleEntry = "hetpipe_nccl_module";
 using NcclModuleEntry = const NcclModule* (*)(int abi);
 
@@ -50,7 +55,14 @@ struct NcclLoad {
   const NcclModule* module = nullptr;
   std::string why_not;  // where there is none: "not loadable: libnccl.so.2: cannot open ..."
 };
-// Looks for the module hetpipe_nccl.so (base/module_file.h), once per process.
+// Looks for the module hetpipe_nccl.so (base/module_file.h), unless given another, once per
+// process.
 const NcclLoad& load_nccl();
+// For tests, before the first load: the module at this path.
+void use_nccl_module(const std::string& path);
+
+// What a link may occupy unless --nccl-blocks says otherwise: few, as a stage computes while its
+// messages travel. Not measured: no machine with two cards was there.
+inline constexpr int kNcclBlocks = 4;
 
 }  // namespace hetpipe

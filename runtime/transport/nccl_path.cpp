@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/keep_for_ever.h"
@@ -50,18 +51,19 @@ struct NcclPath::Lane {
 };
 
 NcclPath::NcclPath(Transport& transport, Rank peer, Stream& stream, const NcclModule& module,
-                   int gpu, SendWord send_word)
+                   const On& on, SendWord send_word)
     : transport_(transport),
       peer_(peer),
       stream_(stream),
       module_(module),
-      gpu_(gpu),
+      on_(on),
       send_word_(std::move(send_word)) {}
 
 // Notes that are under way stay lent to the transport forever.
 NcclPath::~NcclPath() {
-  if (idle()) return;
+  const bool idle = this->idle();
   disconnect();
+  if (idle) return;
   keep_for_ever(std::tuple(std::move(lanes_), std::move(leaving_), std::move(arriving_)));
 }
 
@@ -75,10 +77,13 @@ void NcclPath::connect(const std::string& offer_of_peer) {
   const std::string& ids = lower ? ids_ : offer_of_peer;
   const std::size_t half = ids.size() / 2;
   const std::string up = ids.substr(0, half), down = ids.substr(half);
+  const std::size_t bytes = module_.bytes_of_pair(on_.blocks);
+  on_.memory.take(bytes, MemoryKind::paths);
+  taken_ = bytes;
   // Both ends begin with the lower rank's messages: one order for all.
-  if (lower) out_ = module_.connect(up, 0, gpu_);
-  in_ = module_.connect(lower ? down : up, 1, gpu_);
-  if (!lower) out_ = module_.connect(down, 0, gpu_);
+  if (lower) out_ = module_.connect(up, 0, on_.gpu, on_.blocks);
+  in_ = module_.connect(lower ? down : up, 1, on_.gpu, on_.blocks);
+  if (!lower) out_ = module_.connect(down, 0, on_.gpu, on_.blocks);
 }
 
 Operation NcclPath::send(Channel channel, const MessageHeader& header,
@@ -206,6 +211,7 @@ bool NcclPath::idle() const {
 void NcclPath::disconnect() {
   out_ = nullptr;
   in_ = nullptr;
+  on_.memory.give_back(std::exchange(taken_, 0), MemoryKind::paths);
 }
 
 }  // namespace hetpipe

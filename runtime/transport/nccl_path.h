@@ -24,8 +24,14 @@ namespace hetpipe {
 class NcclPath final : public DevicePath {
  public:
   using SendWord = std::function<void(const std::string&)>;
-  // `gpu`: the stream's. The lower rank names the communicators. All outlive this.
-  NcclPath(Transport& transport, Rank peer, Stream& stream, const NcclModule& module, int gpu,
+  // What the links are on: the stream's GPU, and whose account has NCCL's buffers (as paths).
+  struct On {
+    int gpu = 0;
+    MemoryAccount& memory;
+    int blocks = kNcclBlocks;
+  };
+  // The lower rank names the communicators. All outlive this.
+  NcclPath(Transport& transport, Rank peer, Stream& stream, const NcclModule& module, const On& on,
            SendWord send_word);
   NcclPath(const NcclPath&) = delete;
   NcclPath& operator=(const NcclPath&) = delete;
@@ -55,7 +61,8 @@ class NcclPath final : public DevicePath {
   Rank peer_;
   Stream& stream_;
   const NcclModule& module_;
-  int gpu_;
+  On on_;
+  std::size_t taken_ = 0;  // of the account
   SendWord send_word_;
   std::string ids_;  // of both links; the lower rank's
   std::unique_ptr<NcclLink> out_, in_;

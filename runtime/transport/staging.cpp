@@ -163,6 +163,12 @@ Staging::~Staging() {
   for (const auto& receive : receives_) receive.message->leave_for_ever();
 }
 
+void Staging::reserve(int lanes) {
+  const auto shared = static_cast<int>(limits_.shared_bytes / kStagedPieceBytes);
+  const int most = lanes * kMostPieces;
+  pool_.reserve(kStagedPieceBytes, std::min(most, lanes * kOwnPieces + shared));
+}
+
 Staging::Lane& Staging::lane(std::map<std::pair<Rank, Channel>, std::unique_ptr<Lane>>& lanes,
                              Rank peer, Channel channel) {
   std::unique_ptr<Lane>& lane = lanes[{peer, channel}];

@@ -51,6 +51,8 @@ class Staging {
   Operation send(Rank to, Channel channel, const MessageHeader& header,
                  std::span<const std::byte> memory);
   Operation receive(Rank from, Channel channel, std::span<std::byte> memory);
+  // Makes the page-locked memory of so many lanes, each way, and what all share, beforehand.
+  void reserve(int lanes);
   bool poll();  // true when something moved
   bool idle() const { return sends_.empty() && receives_.empty(); }
   std::size_t most_host_bytes() const { return pool_.most_lent(); }

@@ -42,6 +42,23 @@ TEST_F(NcclModuleTest, LeavesTheTensorsOfOtherGpusAlone) {
   EXPECT_THAT(read_file(library.dli_fname), testing::HasSubstr("P2P_DIRECT_DISABLE"));
 }
 
+// What its buffers come to, and that NCCL's own variables are heard.
+TEST_F(NcclModuleTest, CountsTheMemoryOfAPair) {
+  const NcclModule* const module = entry_(kNcclModuleAbi);
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  EXPECT_EQ(module->bytes_of_pair(1), 12 * kMiB);
+  EXPECT_EQ(module->bytes_of_pair(3), 48 * kMiB);  // channels come in powers of two
+  EXPECT_EQ(module->bytes_of_pair(4), 48 * kMiB);
+  setenv("NCCL_BUFFSIZE", "8388608", 1);
+  EXPECT_EQ(module->bytes_of_pair(1), 16 * kMiB);
+  setenv("NCCL_BUFFSIZE", "0", 1);
+  EXPECT_EQ(module->bytes_of_pair(1), 12 * kMiB);
+  unsetenv("NCCL_BUFFSIZE");
+  setenv("NCCL_MAX_CTAS", "2", 1);
+  EXPECT_EQ(module->bytes_of_pair(8), 24 * kMiB);
+  unsetenv("NCCL_MAX_CTAS");
+}
+
 // All that one card can show: from it to itself. Between two cards nothing is proven by this.
 TEST_F(NcclModuleTest, SendsFromACardToItself) {
   try {

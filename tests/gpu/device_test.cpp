@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/time.h"
 #include "kernels/buffer.h"
 #include "kernels/host_device.h"
@@ -191,6 +197,81 @@ TEST(CudaContexts, AreMadeOnTheOwnGpuAlone) {
   work();
   std::thread(work).join();
   EXPECT_EQ(contexts(), 1u << gpu.index);
+}
+
+// And in the mode in which a GPU is one process's alone, each rank finds its own: those that only
+// look hold none. In processes that the test makes before it has used a GPU itself.
+TEST(CudaContexts, EightProcessesHoldOneEachOfEightExclusiveGpus) {
+  if (std::getenv("HETPIPE_DOUBLE_EXCLUSIVE") == nullptr) GTEST_SKIP() << "needs the double's mode";
+  constexpr int kRanks = 8;
+  ASSERT_EQ(visible_gpus().gpus.size(), std::size_t{kRanks});
+  int works[2], ends[2];  // a byte for each that works; closed when all may end
+  ASSERT_EQ(pipe(works), 0);
+  ASSERT_EQ(pipe(ends), 0);
+  const auto use = [&](int index) {
+    const auto device =
+        make_device("cuda", 1, {.index = index, .precision = Precision::fp32, .plan_cache = {}});
+    const test::LayerCase c{Linear{3}, {{2, 5}}};
+    run_layer(*device, c, make_values(c));
+    char byte = 0;
+    if (write(works[1], &byte, 1) != 1) throw SystemError("nobody listens");
+    return read(ends[0], &byte, 1) == 0;
+  };
+  std::vector<pid_t> ranks;
+  for (int r = 0; r < kRanks; ++r) {
+    const pid_t rank = fork();
+    ASSERT_GE(rank, 0);
+    if (rank == 0) {
+      close(ends[1]);
+      bool fine = false;
+      try {
+        fine = visible_gpus().gpus.size() == std::size_t{kRanks} && use(r);
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "rank %d: %s\n", r, e.what());
+      }
+      _exit(fine ? 0 : 1);
+    }
+    ranks.push_back(rank);
+  }
+  close(works[1]);
+  char byte = 0;
+  for (int r = 0; r < kRanks; ++r)
+    ASSERT_EQ(read(works[0], &byte, 1), 1) << "not all began to work";
+  // All hold theirs, and whoever comes now gets none, with CUDA's reason.
+  try {
+    make_device("cuda", 1, {.index = 5, .precision = Precision::fp32, .plan_cache = {}});
+    ADD_FAILURE() << "two processes on one exclusive GPU";
+  } catch (const SystemError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("busy or unavailable"));
+  }
+  EXPECT_EQ(visible_gpus().gpus.size(), std::size_t{kRanks});
+  close(ends[1]);
+  for (const pid_t rank : ranks) {
+    int status = 0;
+    ASSERT_EQ(waitpid(rank, &status, 0), rank);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+// A choice that was kept is checked as it was found, with an address for the bias: measured anew it
+// would have another time in the file.
+TEST(CudaPlans, AKeptProductWithABiasIsNotMeasuredAnew) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("hetpipe_kept_" + std::to_string(getpid()));
+  const std::string file = folder / "plans.jsonl";
+  const test::LayerCase c{Linear{24}, {{8, 32}}};
+  const test::LayerValues values = make_values(c);
+  const auto run = [&] {
+    const auto device = make_device(
+        "cuda", 1,
+        {.index = test::last_gpu().index, .precision = Precision::fp32, .plan_cache = file});
+    run_layer(*device, c, values);
+    return read_file(file);
+  };
+  const std::string kept = run();
+  EXPECT_THAT(kept, HasSubstr("epilogue bias"));
+  EXPECT_EQ(run(), kept);
+  std::filesystem::remove_all(folder);
 }
 
 // A path that cannot be leaves nothing to the kernels that come after it: neither a handle that no

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "device_rank.h"
 #include "device_scenarios.h"
@@ -15,6 +16,9 @@
 
 namespace hetpipe {
 namespace {
+
+constexpr int kBlocks = 3;
+constexpr std::size_t kBytesOfBlock = 1000;
 
 // What the two ends of a link have in common.
 struct Wire {
@@ -130,7 +134,10 @@ class NcclDouble final : public NcclModule {
   NcclDouble(Switchboard& board, DeviceRank& rank) : board_(board), rank_(rank) {}
   std::string version() const override { return "a double"; }
   std::string make_id() const override { return format("id%08d", board_.ids++); }
-  std::unique_ptr<NcclLink> connect(const std::string& id, int end, int) const override {
+  std::size_t bytes_of_pair(int blocks) const override { return at(blocks) * kBytesOfBlock; }
+  std::unique_ptr<NcclLink> connect(const std::string& id, int end, int,
+                                    int blocks) const override {
+    EXPECT_EQ(blocks, kBlocks);
     const std::lock_guard lock(board_.mutex);
     std::shared_ptr<Wire>& wire = board_.wires[id];
     if (wire == nullptr) wire = std::make_shared<Wire>();
@@ -168,7 +175,8 @@ void play(Transport& transport, bool stalls) {
     const NcclDouble nccl(*board, rank);
     try_paths(rank, PathKind::nccl, [&](Rank peer) -> Make {
       return [&, peer] {
-        return std::make_unique<NcclPath>(transport, peer, *rank.stream, nccl, 0,
+        return std::make_unique<NcclPath>(transport, peer, *rank.stream, nccl,
+                                          NcclPath::On{0, rank.device->memory(), kBlocks},
                                           rank.paths.words_to(peer));
       };
     });
@@ -176,8 +184,13 @@ void play(Transport& transport, bool stalls) {
       EXPECT_EQ(result.kind, stalls ? PathKind::staged : PathKind::nccl) << result.why;
       EXPECT_EQ(result.why.empty(), !stalls);
     }
+    // The account has the buffers of every pair that is connected.
+    const auto peers = at(transport.ranks() - 1);
+    EXPECT_EQ(rank.device->memory().used(MemoryKind::paths),
+              stalls ? 0 : peers * kBlocks * kBytesOfBlock);
     exchange_messages(rank);
     rank.leave();
+    EXPECT_EQ(rank.device->memory().used(MemoryKind::paths), 0u);
   }
   transport.exchange({});
   EXPECT_EQ(board->too_early, 0);

@@ -317,12 +317,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   }
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+// As the library does: for the addresses that stand in the description.
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                        const cublasLtMatmulAlgo_t* algorithm,
                                        cublasLtMatmulHeuristicResult_t* result) {
   if (algorithm->data[number] != kOurs) return refuse("another library's algorithm");
+  const Description& d = of(description);
+  if (d.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+      (d.bias == nullptr || alignment_of(d.bias) < algorithm->data[bias_alignment])) {
+    return refuse("a bias that is nowhere, or lies worse than the algorithm allows");
+  }
   result->workspaceSize = algorithm->data[workspace_bytes];
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -366,6 +372,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (call.description.gelu()) {
       check_inside("GELU's input", call.description.aux, bytes_of(call.d), 16);
     }
+    need_code(hetpipe::format("product of %d x %d by %d, %d", static_cast<int>(call.d.rows),
+                              static_cast<int>(call.d.columns), static_cast<int>(call.a.columns),
+                              static_cast<int>(call.a.type)));
     use_workspace(stream, workspace, words[workspace_bytes]);
     count(Counted::product);
     enqueue(stream, [call] { call.run(); });

@@ -2,9 +2,14 @@
 #include <cudnn.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -80,15 +85,60 @@ void compute(const Graph& graph, Precision precision, const std::vector<void*>& 
   }
 }
 
+// Of the result, which is the last memory.
+void lose_nans(const Graph& graph, void* result) {
+  const Layout& layout = graph.layout(graph.memories().back());
+  for_each_element(layout, [&](std::int64_t at) {
+    if (std::isnan(stand_in::element(result, type_of(layout), at))) {
+      stand_in::set_element(result, type_of(layout), at, 0);
+    }
+  });
+}
+
 }  // namespace
 
-// The choice's engine is the precision.
+// What the library recommends, in its order; a choice's engine is one of these, its one knob says
+// how factors are rounded.
+enum Engine : std::int64_t { greedy, broken, careless, plain, another };
+
+std::vector<Engine> recommended() {
+  const char* const text = std::getenv("HETPIPE_DOUBLE_ENGINES");
+  if (text == nullptr) return {plain};
+  if (std::string(text) == "none") return {};
+  return {greedy, broken, careless, plain, another};
+}
+
+std::string to_string(const EngineChoice& choice) {
+  std::string text = std::to_string(choice.engine);
+  for (const auto& [type, value] : choice.knobs) {
+    text += " " + std::to_string(type) + "=" + std::to_string(value);
+  }
+  return text;
+}
+std::optional<EngineChoice> try_parse_engine_choice(const std::string& text) {
+  EngineChoice choice;
+  long long engine = 0, type = 0, value = 0;
+  if (std::sscanf(text.c_str(), "%lld %lld=%lld", &engine, &type, &value) != 3) return std::nullopt;
+  choice.engine = engine;
+  choice.knobs = {{type, value}};
+  return choice;
+}
+
+void visit_recommended(const PlanTarget&, const Graph&, const Descriptor&, const EngineRules& rules,
+                       bool fp32_data, const std::function<bool(const EngineChoice&)>& enough) {
+  const auto rounding = static_cast<std::int64_t>(
+      fp32_data && rules.tensor_cores ? Precision::tf32 : Precision::fp32);
+  for (const Engine engine : recommended()) {
+    if (enough({.engine = engine, .knobs = {{0, rounding}}})) return;
+  }
+}
+
 std::optional<Plan> Plan::try_make(const PlanTarget&, std::shared_ptr<const Graph> graph,
                                    const Descriptor&, const EngineChoice& choice, std::string&) {
   Plan plan;
   plan.graph_ = std::move(graph);
   plan.choice_ = choice;
-  plan.workspace_ = kWorkspace;
+  plan.workspace_ = choice.engine == greedy ? std::size_t{1} << 40 : kWorkspace;
   return plan;
 }
 
@@ -100,24 +150,17 @@ void Plan::run(cudnnHandle_t, cudaStream_t stream, std::span<void* const> memori
     stand_in::check_inside(format("memory %zu of %s", i, graph_->name().c_str()).c_str(),
                            memories[i], graph_->layout(tensors[i]).bytes(), kAlignment);
   }
+  if (choice_.engine == broken)
+    throw SystemError("cuDNN's double: an engine that does not run here");
+  stand_in::need_code("plan " + graph_->key());
   stand_in::use_workspace(stream, workspace, workspace_);
   stand_in::count(stand_in::Counted::plan);
-  stand_in::enqueue(stream, [graph = graph_, precision = static_cast<Precision>(choice_.engine),
+  stand_in::enqueue(stream, [graph = graph_, engine = choice_.engine,
+                             precision = static_cast<Precision>(choice_.knobs.front().second),
                              own = std::vector<void*>(memories.begin(), memories.end())] {
     compute(*graph, precision, own);
+    if (engine == careless && graph->may_lose_nans()) lose_nans(*graph, own.back());
   });
-}
-
-std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<const Graph> graph,
-                                          Precision precision, std::string& reason) {
-  return std::make_shared<const Plan>(
-      *Plan::try_make(context.target(), std::move(graph), Descriptor{},
-                      {.engine = static_cast<std::int64_t>(precision), .knobs = {}}, reason));
-}
-std::shared_ptr<const Plan> make_plan(Context& context, std::shared_ptr<const Graph> graph,
-                                      Precision precision) {
-  std::string reason;
-  return try_make_plan(context, std::move(graph), precision, reason);
 }
 
 }  // namespace hetpipe::cuda

@@ -23,6 +23,18 @@
 //   * an address that is not inside one block, a kernel on a GPU that is not in use, a factor that
 //     is less aligned than its algorithm was asked for, a workspace that is not there: refused.
 //
+//   * what waits for all that a GPU does (code that comes there when it is needed first, memory
+//   that
+//     is taken outside of pools, memory of the host that is locked) is refused while a link of
+//     NCCL's is open there, whose kernels may wait for another rank that does the same.
+//
+// HETPIPE_DOUBLE_EXCLUSIVE=FOLDER: its GPUs are in the mode EXCLUSIVE_PROCESS: a second process of
+// those that name the folder makes no context on one.
+//
+// HETPIPE_DOUBLE_ENGINES: cuDNN recommends several engines for a graph ("several"), of which some
+// want more workspace than there is, do not run after all, or make zeros of NaNs; or none ("none");
+// else one that does it.
+//
 // HETPIPE_DOUBLE_NO_IPC: memory is not shared with other processes, as in some containers.
 //
 // HETPIPE_DOUBLE_CARD="8.6 24e9": cards of this compute capability and so many bytes, whose work is
@@ -30,7 +42,8 @@
 // nobody writes takes none. What comes from such a card means nothing.
 namespace hetpipe::cuda::stand_in {
 
-inline constexpr int kGpus = 2;
+// So many at most; HETPIPE_DOUBLE_GPUS of them are there, or two.
+inline constexpr int kGpus = 8;
 
 // What HETPIPE_DOUBLE_CARD says, asked anew in each call.
 struct DescribedCard {
@@ -55,6 +68,12 @@ void check_inside(const char* what, const void* memory, std::size_t bytes, std::
 void use_workspace(cudaStream_t stream, void* memory, std::size_t bytes);
 
 std::size_t memory_used(int gpu);
+
+// Of the GPU in use, or of one.
+void need_code(const std::string& what, bool own_kernel = false);  // SystemError where refused
+cudaError_t wait_for_all_work(const std::string& what);
+void link_opens(int gpu);
+void link_closes(int gpu);
 
 // What has been asked for since the program began, on all streams: launches of our own kernels,
 // plans of cuDNN, products of cuBLASLt, copies and fills of memory. Programs ask by way of

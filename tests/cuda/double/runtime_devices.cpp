@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
+#include "base/error.h"
 #include "tests/cuda/double/double.h"
 
 namespace hetpipe::cuda::stand_in {
@@ -14,9 +20,26 @@ thread_local int in_use = 0;
 thread_local cudaError_t last = cudaSuccess;
 thread_local std::string reason;
 
-bool there(int device) { return device >= 0 && device < kGpus; }
+int gpus_there() {
+  static const char* const text = std::getenv("HETPIPE_DOUBLE_GPUS");
+  return text == nullptr ? 2 : std::clamp(std::atoi(text), 1, kGpus);
+}
+bool there(int device) { return device >= 0 && device < gpus_there(); }
 
 std::atomic<unsigned> contexts = 0;  // bit by bit the GPUs of which this process has one
+
+// False where another process has the GPU for itself. The lock is this process's to its end.
+bool make_context(int device) {
+  const unsigned bit = 1u << device;
+  if ((contexts.fetch_or(bit) & bit) != 0) return true;
+  const char* const folder = std::getenv("HETPIPE_DOUBLE_EXCLUSIVE");
+  if (folder == nullptr) return true;
+  const std::string file = std::string(folder) + "/gpu-" + std::to_string(device);
+  const int lock = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) return true;
+  contexts &= ~bit;
+  return false;
+}
 
 }  // namespace
 
@@ -45,7 +68,8 @@ cudaError_t fail(cudaError_t status, const std::string& why) {
 }
 
 int gpu_in_use() {
-  contexts |= 1u << in_use;  // what asks works there
+  // What asks works there.
+  if (!make_context(in_use)) throw SystemError("all CUDA-capable devices are busy or unavailable");
   return in_use;
 }
 
@@ -135,7 +159,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = kGpus;
+  *count = gpus_there();
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -146,7 +170,9 @@ unsigned hetpipe_double_contexts() { return contexts; }
 
 cudaError_t cudaSetDevice(int device) {
   if (!there(device)) return fail(cudaErrorInvalidDevice, "no such GPU");
-  contexts |= 1u << device;
+  if (!make_context(device)) {
+    return fail(cudaErrorDevicesUnavailable, "all CUDA-capable devices are busy or unavailable");
+  }
   in_use = device;
   return cudaSuccess;
 }

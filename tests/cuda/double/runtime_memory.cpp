@@ -230,6 +230,9 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (const cudaError_t status = beside_captures(); status != cudaSuccess) return status;
+  if (const cudaError_t status = wait_for_all_work("cudaMalloc"); status != cudaSuccess) {
+    return status;
+  }
   *memory = take(bytes, gpu_in_use(), nullptr);
   if (*memory == nullptr) return fail(cudaErrorMemoryAllocation, "out of memory");
   return cudaSuccess;
@@ -257,6 +260,8 @@ cudaError_t cudaIpcCloseMemHandle(void*) { return cudaSuccess; }
 
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   if (const cudaError_t status = beside_captures(); status != cudaSuccess) return status;
+  const std::string what = hetpipe::format("cudaHostAlloc of %zu bytes", bytes);
+  if (const cudaError_t status = wait_for_all_work(what); status != cudaSuccess) return status;
   *memory = take(bytes, kHost, nullptr);
   return cudaSuccess;
 }
@@ -267,6 +272,14 @@ cudaError_t cudaFreeHost(void* memory) {
   return cudaSuccess;
 }
 
+// The default stream runs at once.
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  return guarded_access([&] {
+    is_known(from, bytes);
+    is_known(to, bytes);
+    std::memmove(to, from, bytes);
+  });
+}
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   return guarded_access([&] {
     check_inside("cudaMemset", memory, bytes, 1);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "kernels/cuda/own/simt.h"
 #include "kernels/offload/thread_stream.h"
 #include "tests/cuda/double/double.h"
@@ -28,7 +29,8 @@ namespace {
 
 // Own kernels are enqueued like everything else.
 const bool streams_take_launches = [] {
-  set_launch_queue([](cudaStream_t stream, std::function<void()> work) {
+  set_launch_queue([](cudaStream_t stream, const void* kernel, std::function<void()> work) {
+    need_code(format("kernel %p", kernel), true);
     count(Counted::kernel);
     enqueue(stream, std::move(work));
     // As launches do on a card (kernels/cuda/own/simt.h): what failed before is theirs to report.

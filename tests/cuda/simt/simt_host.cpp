@@ -309,9 +309,9 @@ void run(const KernelCall& call, const std::function<void()>& body,
   }
 }
 
-void enqueue(cudaStream_t stream, std::function<void()> launch) {
+void enqueue(cudaStream_t stream, const void* kernel, std::function<void()> launch) {
   if (launch_queue == nullptr) return launch();
-  launch_queue(stream, std::move(launch));
+  launch_queue(stream, kernel, std::move(launch));
 }
 
 }  // namespace simt

@@ -41,8 +41,8 @@ class SimtFailure : public std::logic_error {
 };
 
 // Where launches go, if not to be run at once: a double of CUDA's streams takes them. Null: at
-// once.
-using LaunchQueue = void (*)(cudaStream_t stream, std::function<void()> launch);
+// once. `kernel`: its address.
+using LaunchQueue = void (*)(cudaStream_t stream, const void* kernel, std::function<void()> launch);
 void set_launch_queue(LaunchQueue queue);
 
 enum class SimtOrder { ascending, descending };
@@ -88,7 +88,7 @@ extern std::uint64_t block_serial;
 
 void run(const KernelCall& call, const std::function<void()>& body,
          const std::source_location& where);
-void enqueue(cudaStream_t stream, std::function<void()> launch);
+void enqueue(cudaStream_t stream, const void* kernel, std::function<void()> launch);
 
 template <class T>
 T shuffle(unsigned mask, T value, unsigned source, const std::source_location& where) {
@@ -201,12 +201,12 @@ inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, On on,
             std::type_identity_t<Parameters>... arguments) {
-  simt::enqueue(on.stream, [=, where = on.where] {
+  const void* const address = reinterpret_cast<const void*>(kernel);
+  simt::enqueue(on.stream, address, [=, where = on.where] {
     const std::array<Argument, sizeof...(Parameters)> values{
         Argument{&arguments, sizeof arguments}...};
     simt::run(
-        {reinterpret_cast<const void*>(kernel), values, blocks, threads},
-        [&] { kernel(arguments...); }, where);
+        {address, values, blocks, threads}, [&] { kernel(arguments...); }, where);
   });
 }
 

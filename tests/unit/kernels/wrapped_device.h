@@ -44,6 +44,7 @@ class WrappedDevice : public Device {
               SampleType from_type, std::int64_t count, const PixelScale& scale) override {
     real_->unpack(stream, to, to_type, from, from_type, count, scale);
   }
+  void load_code() override { real_->load_code(); }
   MemoryAccount& memory() override { return real_->memory(); }
   void copy(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
     real_->copy(stream, to, from, bytes);

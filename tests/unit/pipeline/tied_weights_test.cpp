@@ -145,6 +145,7 @@ class Play {
     TiedWeights::Rule rule = case_.rule;
     rule.end = kEnd;
     TiedWeights tied(place, chunks, rule, moving, service, pace, report, work);
+    tied.post_ahead();
 
     // F0 F1 B0 F2 B1 ...
     for (Minibatch p = 0; p <= kEnd; ++p) {
