@@ -37,10 +37,17 @@ struct WaveRules {
   std::int64_t updates_before = 0;
   // The run was asked to end before this minibatch of every virtual worker.
   std::optional<Minibatch> stopped_before{};
-  // The label of a gate where pull is newest and time is simulated: decided by the simulator.
+  // The label of a gate where pull is newest and time is simulated: decided by the simulator. By
+  // arrival it decides when a gate is passed (s), so which one is before another.
   std::function<Label(VirtualWorkerId, Wave)> granted{};
+  std::function<double(VirtualWorkerId, Wave)> passed{};
 
   int workers() const { return static_cast<int>(end.size()); }
+  // Asynchronous training: the servers add each push by itself, when its virtual worker comes to
+  // the next gate. There a label is not of a wave, but counts the pushes from start_wave() on, and
+  // each gate has one of its own, the first with its push of the wave before. Pushes without a gate
+  // behind them are added at the end, by virtual worker.
+  bool by_arrival() const { return distance == kUnbounded; }
   Minibatch length() const { return Minibatch{in_flight} * round; }  // of a wave
   Wave wave_of(Minibatch p) const { return p / length(); }
   Minibatch first_minibatch() const { return first_wave * length(); }
@@ -63,6 +70,17 @@ struct WaveRules {
     Label label = start_wave();
     for (int i = 0; i < workers(); ++i) label = std::max(label, end_wave(VirtualWorkerId{i}));
     return label;
+  }
+  // The snapshot that contains everything.
+  Label end_snapshot() const {
+    if (!by_arrival()) return end_label();
+    Label label = start_wave();
+    for (int i = 0; i < workers(); ++i) label += end_wave(VirtualWorkerId{i}) - start_wave();
+    return label;
+  }
+  // Whether a gate stands behind this wave: before a minibatch of the next.
+  bool has_gate_behind(VirtualWorkerId vw, Wave wave) const {
+    return gate_of(wave + 1) < end[static_cast<std::size_t>(vw.value)];
   }
   // Ends the run of every virtual worker at this label, if it has not ended before.
   void stop_at(Label label) { stop_before(label * length()); }
@@ -112,9 +130,14 @@ struct WaveRules {
     }
     return all;
   }
-  // Minibatches of another virtual worker, below p, that F(p) under `label` does not see.
+  // Minibatches of another virtual worker, below p, that F(p) under `label` does not see; by
+  // arrival the mean over the others, rounded up.
   Minibatch staleness(Minibatch p, Label label) const {
-    return std::max<Minibatch>(0, p - label * length());
+    if (!by_arrival()) return std::max<Minibatch>(0, p - label * length());
+    if (workers() == 1) return 0;
+    const Wave own = std::max(start_wave(), last_gate(p));
+    const Minibatch seen = std::max<Wave>(0, label - own) * length() / (workers() - 1);
+    return std::max<Minibatch>(0, p - start_wave() * length() - seen);
   }
   Minibatch local_staleness() const { return in_flight - 1; }
   // (D+1)(s_local+1) + s_local - 1, where a wave has s_local + 1 minibatches

@@ -49,10 +49,15 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
       parts.push_back(part);
     }
     parts_.push_back(std::move(parts));
+    worker_.push_back(process.virtual_worker);
     front_.push_back(process.position == 0);
     asks_for_.push_back(front_.back() && process.replica == 0 ? process.virtual_worker : -1);
   }
-  add_labels(processes, job);
+  if (traits(sync).bounded) {
+    add_labels(processes, job);
+  } else {
+    add_own_waves(processes, job);
+  }
 }
 
 // Whether its last push that the label holds is of the wave just below: it has not ended before.
@@ -73,6 +78,27 @@ void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob
     if (newest_ || label > rules_.bound_label(last - 1)) continue;  // it is not requested ahead
     add_answers(processes, label, job);
   }
+}
+
+void ServerTraffic::add_own_waves(std::span<const PlanProcess> processes, EngineJob& job) {
+  complete_.assign(static_cast<std::size_t>(rules_.end_label()) + 1, -1);
+  for (int i = 0; i < rules_.workers(); ++i) {
+    int counts = 0;
+    for (std::size_t p = 0; p < processes.size(); ++p) {
+      if (worker_[p] == i) counts += std::max(1, static_cast<int>(parts_[p].size()));
+    }
+    std::vector<int>& waves = own_.emplace_back();
+    for (Wave wave = 0; wave < rules_.end_wave(VirtualWorkerId{i}); ++wave) {
+      waves.push_back(job.add_signal(counts));
+    }
+  }
+}
+
+// Fires when what a process pushes of this wave is in, with all that belongs to it.
+int ServerTraffic::arrival_of(int process, Wave wave) const {
+  const auto w = static_cast<std::size_t>(wave);
+  if (own_.empty()) return complete_[w + 1];
+  return own_[static_cast<std::size_t>(worker_[static_cast<std::size_t>(process)])][w];
 }
 
 // Front stages are answered first: by position, then by virtual worker and replica.
@@ -99,11 +125,11 @@ void ServerTraffic::add_answers(std::span<const PlanProcess> processes, Label la
 
 void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const {
   const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
-  const int complete = complete_[static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1];
+  const int arrival = arrival_of(process, rules_.wave_of(minibatch));
   for (const Part& part : parts) {
-    job.send(job.add_transfer(part.push_route, part.push_bytes, complete));
+    job.send(job.add_transfer(part.push_route, part.push_bytes, arrival));
   }
-  if (parts.empty()) job.arrive(complete);
+  if (parts.empty()) job.arrive(arrival);
   if (!pushed_.empty()) {
     job.arrive(pushed_[static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1]);
   }
@@ -138,7 +164,7 @@ void ServerTraffic::pull_recorded(EngineJob& job, int process, Minibatch minibat
 void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {
   const auto p = static_cast<std::size_t>(process);
   const Label label = rules_.bound_label(rules_.wave_of(minibatch));
-  if (newest_) return pull_newest(job, process, label);
+  if (newest_) return pull_newest(job, process, rules_.wave_of(minibatch));
   if (label == 0) return;  // the initial weights
   const auto l = static_cast<std::size_t>(label);
   if (front_[p] && !parts_[p].empty()) {
@@ -148,12 +174,14 @@ void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {
 }
 
 // Which label it is does not change what is sent.
-void ServerTraffic::pull_newest(EngineJob& job, int process, Label bound) {
+void ServerTraffic::pull_newest(EngineJob& job, int process, Wave wave) {
   const auto p = static_cast<std::size_t>(process);
   const std::vector<Part>& parts = parts_[p];
   const double there = parts.empty() ? 0 : parts.front().there;
-  const bool gated = front_[p] && traits(sync_).bounded;
-  int open = gated && bound > 0 ? complete_[static_cast<std::size_t>(bound)] : -1;
+  const bool gated = front_[p];
+  int open = -1;
+  if (gated && !own_.empty()) open = arrival_of(process, wave - 1);
+  if (gated && own_.empty()) open = complete_[static_cast<std::size_t>(rules_.bound_label(wave))];
   if (gated && open < 0) job.arrive(open = job.add_signal());
   const auto asked = static_cast<std::int64_t>(job.ops.size());
   if (gated) job.ask(open, there, parts.empty() ? 0 : parts.front().back);

@@ -19,8 +19,8 @@
 // has asked for its part ahead, so it leaves as soon as the label is complete; stage 0 asks at the
 // gate as well, one latency there and back, and its answer does not come before that.
 // With pull = "newest" the answer names the newest label that is complete then, so a stage can ask
-// for its part only when it knows that. Asynchronous training has no gate: a stage asks for what is
-// there.
+// for its part only when it knows that. Of asynchronous training the gate waits for the virtual
+// worker's own push of the wave before, and for nobody else.
 namespace hetpipe {
 
 // When a gate was decided at the server that keeps the clock: `there` after the operation began,
@@ -46,7 +46,8 @@ class ServerTraffic {
 
   double bytes_between_nodes() const { return bytes_between_nodes_; }  // per wave
 
-  // [label] the signal that all waves below it are in; -1: of label 0.
+  // [label] the signal that all waves below it are in; -1: of label 0, and of asynchronous
+  // training.
   const std::vector<int>& complete() const { return complete_; }
   // [virtual worker][wave - 1] where the label is not the bound's; else empty.
   std::vector<std::vector<GateMark>> take_gates() { return std::move(gates_); }
@@ -64,7 +65,9 @@ class ServerTraffic {
   bool pushes(const PlanProcess& process, Label label) const;
   void add_labels(std::span<const PlanProcess> processes, EngineJob& job);
   void add_answers(std::span<const PlanProcess> processes, Label label, EngineJob& job);
-  void pull_newest(EngineJob& job, int process, Label bound);
+  void add_own_waves(std::span<const PlanProcess> processes, EngineJob& job);
+  int arrival_of(int process, Wave wave) const;
+  void pull_newest(EngineJob& job, int process, Wave wave);
 
   SyncRule sync_;
   WaveRules rules_;
@@ -73,7 +76,10 @@ class ServerTraffic {
   std::vector<bool> front_;               // [process] it stands at the gate
   std::vector<int> asks_for_;             // [process] virtual worker, of its first replica; or -1
   std::vector<std::vector<GateMark>> gates_;
-  std::vector<int> complete_;               // [label] signals
+  std::vector<int> worker_;    // [process]
+  std::vector<int> complete_;  // [label] signals
+  // [virtual worker][wave] signals, of asynchronous training: it is in; the labels have none.
+  std::vector<std::vector<int>> own_;
   std::vector<int> pushed_;                 // [label] signals: all of its pushes have left
   std::vector<std::vector<int>> answered_;  // [label][process] signals; -1: nothing to wait for
   double bytes_between_nodes_ = 0;

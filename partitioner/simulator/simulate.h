@@ -21,7 +21,7 @@
 // of wave w waits for wave w - 1 - D of every virtual worker (and asks: one latency there and
 // back); the snapshot, asked for ahead, leaves as soon as it is complete, front stages first. With
 // pull = "newest" its label is what is complete at the moment of the answer, and the stages ask for
-// it when they know that.
+// it when they know that. Of asynchronous training the gate waits for the own wave w - 1 alone.
 namespace hetpipe {
 
 class CostTable;
@@ -75,8 +75,9 @@ struct Simulation {
   std::int64_t rates = 0;              // of messages on shared links that were worked out
   std::vector<SimulatedStage> stages;  // by virtual worker, stage, replica
   std::vector<SimulatedEvent> events;  // where they were asked for, in order of their starts
-  // Where events were asked for, of parameter servers: [label] when all waves below it are in; and,
-  // where the label is the newest there is, [virtual worker][wave - 1] when its gate was decided.
+  // Where events were asked for, of parameter servers: [label] when all waves below it are in (0 of
+  // asynchronous training); and, where the label is the newest there is, [virtual worker][wave - 1]
+  // when its gate was decided.
   std::vector<double> complete;
   std::vector<std::vector<double>> gates;
   std::optional<Replayed> replayed{};  // where recorded times were given

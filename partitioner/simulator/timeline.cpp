@@ -2,7 +2,6 @@
 #include "partitioner/simulator/timeline.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "base/index.h"
@@ -61,8 +60,8 @@ Timeline::Timeline(const Plan& plan, const Cluster& cluster, const Profile& prof
   stages_ = std::move(simulation.stages);
   complete_ = std::move(simulation.complete);
   gates_ = std::move(simulation.gates);
-  distance_ = traits(system.sync).bounded && plan.server ? plan.server->clock_distance
-                                                         : std::numeric_limits<int>::max();
+  distance_ = plan.server ? plan.server->clock_distance : 0;
+  bounded_ = traits(system.sync).bounded;
   rows_.resize(stages_.size());
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     rows_[r].timeline_ = this;
@@ -92,9 +91,14 @@ Timeline::Timeline(const Plan& plan, const Cluster& cluster, const Profile& prof
     double& pace = pace_[at(row.virtual_worker_)];
     pace = std::max(pace, row.of(end - 1).end - row.of(end - 1 - period_).end);
   }
-  // A bound keeps them together.
-  if (traits(system.sync).bounded) {
+  if (bounded_) {  // which keeps them together
     pace_.assign(pace_.size(), *std::max_element(pace_.begin(), pace_.end()));
+  } else {  // one gate after another, where the period begins again, too
+    const Wave last = end / wave_ - 1;
+    for (std::size_t i = 0; i < pace_.size(); ++i) {
+      const VirtualWorkerId vw{static_cast<int>(i)};
+      pace_[i] = std::max(pace_[i], passed(vw, last) - passed(vw, last - period_ / wave_));
+    }
   }
   repeat_ = end;
 }
@@ -165,11 +169,8 @@ double Timeline::complete(Label label) const {
 }
 
 std::optional<Label> Timeline::label(VirtualWorkerId vw, Wave wave) const {
-  if (gates_.empty() || wave < 1) return std::nullopt;
-  const Place gate = place(wave * wave_, vw.value);
-  const std::vector<double>& decided = gates_[at(vw.value)];
-  const std::size_t number = std::min(at(gate.simulated / wave_) - 1, decided.size() - 1);
-  const double time = decided[number] + gate.later;
+  if (!bounded_ || gates_.empty() || wave < 1) return std::nullopt;
+  const double time = passed(vw, wave);
   // Labels are complete one after another: the last that is, of those from the bound to the wave.
   Label low = std::max<Label>(0, wave - distance_);
   Label high = wave;
@@ -182,6 +183,13 @@ std::optional<Label> Timeline::label(VirtualWorkerId vw, Wave wave) const {
     }
   }
   return low;
+}
+
+double Timeline::passed(VirtualWorkerId vw, Wave wave) const {
+  const Place gate = place(wave * wave_, vw.value);
+  const std::vector<double>& decided = gates_[at(vw.value)];
+  const std::size_t number = std::min(at(gate.simulated / wave_) - 1, decided.size() - 1);
+  return decided[number] + gate.later;
 }
 
 double Timeline::seconds() const {

@@ -68,8 +68,12 @@ class Timeline {
   };
   const Row& row(VirtualWorkerId vw, int position, int replica) const;
 
-  // The label that the gate of a wave >= 1 grants; nothing where it is the bound's.
+  // The label that the gate of a wave >= 1 grants; nothing where it is the bound's, and where one
+  // passed gate after another makes the labels.
   std::optional<Label> label(VirtualWorkerId vw, Wave wave) const;
+  // When the gate is passed, in seconds; later than that of the wave before. Of asynchronous
+  // training.
+  double passed(VirtualWorkerId vw, Wave wave) const;
 
   double seconds() const;  // until the last action of the last minibatch
 
@@ -83,8 +87,9 @@ class Timeline {
   double complete(Label label) const;
 
   Minibatch minibatches_;
-  Minibatch wave_;        // the length of one
-  int distance_ = 0;      // D; of waves without a bound: more than any wave
+  Minibatch wave_;    // the length of one
+  int distance_ = 0;  // D
+  bool bounded_ = true;
   Minibatch repeat_ = 0;  // from here on the `period_` minibatches before it repeat; 0: none do
   Minibatch period_ = 0;
   std::vector<double> pace_;  // [virtual worker] s that a period takes

@@ -182,7 +182,8 @@ void LocalWeights::rebase(Wave wave, Label label, Buffer snapshot) {
   auto next = std::make_shared<WeightVersion>();
   next->values = std::move(snapshot);
   next->label = label;
-  while (!own_waves_.empty() && own_waves_.front().wave < label) own_waves_.pop_front();
+  const Wave held = rules_.by_arrival() ? wave : label;  // own waves that the snapshot has
+  while (!own_waves_.empty() && own_waves_.front().wave < held) own_waves_.pop_front();
   for (const OwnWave& own : own_waves_) {
     if (own.wave >= wave) break;
     each_float(*own.sum, [&](std::int64_t first, std::int64_t count, const float* floats) {

@@ -28,8 +28,8 @@ struct WeightVersion {
 //
 //   snapshot(L) + own waves L ... w-1 + own updates of wave w that are visible
 //
-// where the last gate passed stood in wave w and granted label L. Without gates there is no label:
-// the start and all visible updates. A version still referenced is never changed: a caller that
+// where the last gate passed stood in wave w and granted label L (by arrival, L holds the own waves
+// below w). Without gates there is no label: the start and all visible updates. A version still referenced is never changed: a caller that
 // keeps the one of its F for its B stashes weights.
 class LocalWeights {
  public:

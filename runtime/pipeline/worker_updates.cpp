@@ -149,7 +149,7 @@ void Worker::evaluate(Minibatch p) {
     const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);
     const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
     evaluated_ = synchronizer_.pull(
-        gate, label, WithStatistics::yes,
+        gate, final ? rules_.end_snapshot() : label, WithStatistics::yes,
         setup_.ema > 0 ? WeightsFor::evaluation_by_average : WeightsFor::training);
     start = now_ns();  // until now it waited for those who train
     const std::vector<Buffer> foreign = foreign_for_evaluation(label, evaluated_->weights);

@@ -22,6 +22,7 @@ enum class SyncKind : std::int32_t {
   shard_arrived,
   gate_request,
   gate_grant,
+  gate_passed,
   pull_request,
   pulled,
   worker_finished,
@@ -83,6 +84,13 @@ struct GateGrant {
   static constexpr auto kKind = SyncKind::gate_grant;
   Wave wave = 0;
   Label label = 0;
+};
+// To the other shards, by arrival alone: the push of the wave before is the next to be added.
+struct GatePassed {
+  static constexpr auto kKind = SyncKind::gate_passed;
+  Wave wave = 0;
+  Label label = 0;
+  VirtualWorkerId virtual_worker;
 };
 struct PullRequest {
   static constexpr auto kKind = SyncKind::pull_request;

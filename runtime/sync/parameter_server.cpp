@@ -12,23 +12,6 @@ namespace {
 constexpr auto kParameters = ShardMap::What::parameters;
 constexpr auto kStatistics = ShardMap::What::statistics;
 
-// Mean over virtual workers, element by element, in their order.
-std::vector<float> mean(const std::vector<const std::vector<float>*>& parts) {
-  std::vector<float> result(parts.front()->size());
-  for (std::size_t e = 0; e < result.size(); ++e) {
-    double sum = 0;
-    for (const auto* part : parts) sum += static_cast<double>((*part)[e]);
-    result[e] = static_cast<float>(sum / static_cast<double>(parts.size()));
-  }
-  return result;
-}
-
-constexpr std::int64_t kByThread = std::int64_t{1} << 20;  // floats of a label: smaller ones are
-                                                           // added in no time
-// Floats between two looks at messages: soon again, where one has just come.
-constexpr std::int64_t kSlice = std::int64_t{4} << 20;
-constexpr std::int64_t kFirstSlice = std::int64_t{256} << 10;
-
 std::vector<Rank> first_stages(const ServerSetup& setup) {
   std::vector<Rank> ranks;
   for (const auto& stages : setup.worker_ranks) {
@@ -74,6 +57,7 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     }
   }
   running_ = std::move(setup_.running);
+  if (rules.by_arrival()) keep_order();
   for (const ShardSnapshot& from : setup_.snapshots) {
     const auto& snapshot = snapshots_.emplace_back(std::make_shared<Snapshot>(
         Snapshot{from.label, blocks.take(count_), from.statistics, from.average, from.momentum}));
@@ -112,6 +96,17 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   service.on<WorkerFinished>([this](Rank from, const WorkerFinished& worker) {
     Peer& peer = peer_of(worker.virtual_worker, worker.stage);
     peer.finished[replica_of(peer, from)] = true;
+  });
+}
+
+void ParameterServer::keep_order() {
+  std::vector<int> pulls(at(rules_.workers()));
+  for (const Peer& peer : peers_) {
+    if (peer.parameters.count > 0) pulls[at(peer.vw.value)] += static_cast<int>(peer.ranks.size());
+  }
+  order_.emplace(rules_, std::move(pulls));
+  service_.on<GatePassed>([this](Rank, const GatePassed& gate) {
+    order_->gate_passed(gate.virtual_worker, gate.wave, gate.label);
   });
 }
 
@@ -183,116 +178,6 @@ void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave)
   for (Wave w = before; w < clock_->global_clock(); ++w) stop_->wave_done();
 }
 
-bool ParameterServer::has_wave(const Peer& peer, Wave wave) const {
-  return peer.parameters.count > 0 && wave < rules_.end_wave(peer.vw);
-}
-
-// A thread, where the rank has something else to do meanwhile: pieces to receive, or a worker.
-LabelSum::By ParameterServer::who_adds() const {
-  const Rank self = service_.transport().rank();
-  const bool busy = std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
-    return peer.ranks.front() == self ||
-           (peer.parameters.count > 0 && !blocks_.reaches(peer.ranks.front()));
-  });
-  return busy && count_ > kByThread ? LabelSum::By::thread : LabelSum::By::caller;
-}
-
-void ParameterServer::start_sum() {
-  const Snapshot& before = *snapshots_.back();
-  std::vector<LabelSum::Contributor> contributors;
-  int last = -1;
-  for (Peer& peer : peers_) {
-    if (!has_wave(peer, before.label)) continue;
-    if (peer.vw.value != last) {
-      contributors.push_back({.factor = setup_.update_factor[at(peer.vw.value)], .parts = {}});
-    }
-    last = peer.vw.value;
-    contributors.back().parts.emplace_back(peer.parameters);
-  }
-  service_.begin(
-      format("forming the weights after wave %lld", static_cast<long long>(before.label + 1)));
-  next_ = blocks_.take(count_);
-  sum_.emplace(weights_of(before), std::span(next_.get(), at(count_)), std::move(contributors),
-               who_adds());
-}
-
-// Adds what has come of the wave behind the newest label; true when that made the next label.
-bool ParameterServer::form_label() {
-  const Snapshot& before = *snapshots_.back();
-  const Wave wave = before.label;
-  if (empty_ || wave >= rules_.end_label()) return false;
-  if (!sum_) start_sum();
-  bool complete = true, news = false;
-  std::size_t contributor = 0, part = 0;
-  int last = -1;
-  for (const Peer& peer : peers_) {
-    if (!has_wave(peer, wave)) continue;
-    if (last != -1) {
-      contributor += peer.vw.value != last ? 1 : 0;
-      part = peer.vw.value != last ? 0 : part + 1;
-    }
-    last = peer.vw.value;
-    const PushArrivals::Push* const push = peer.pushes->of(wave);
-    complete = complete && peer.pushes->next_wave() > wave;
-    if (push == nullptr) continue;
-    news |= sum_->arrived(contributor, part, push->parameters, push->arrived);
-  }
-  const bool by_caller = sum_->by() == LabelSum::By::caller;
-  if ((news || by_caller) && !sum_->add(news ? kFirstSlice : kSlice)) service_.note_work();
-  if (!complete || !sum_->complete()) return false;
-
-  auto next = std::make_shared<Snapshot>();
-  next->label = before.label + 1;
-  sum_.reset();
-  next->weights = std::move(next_);
-  if (setup_.outer) next->momentum = step_outwards(before, next->weights.get());
-  for (Peer& peer : peers_) {
-    if (!has_wave(peer, wave)) continue;
-    const std::span<const float> statistics = peer.pushes->of(wave)->statistics;
-    std::copy(statistics.begin(), statistics.end(),
-              running_[at(peer.vw.value)].begin() + peer.statistics.offset);
-    peer.pushes->added();
-  }
-  if (!before.statistics.empty()) {
-    std::vector<const std::vector<float>*> parts;
-    for (const auto& running : running_) parts.push_back(&running);
-    next->statistics = mean(parts);
-  }
-  if (setup_.ema > 0) next->average = average_of(before, *next);
-  snapshots_.push_back(std::move(next));
-  if (setup_.checkpoints.due(rules_, snapshots_.back()->label)) save_state();
-  return true;
-}
-
-// `next`: the sum, then the label.
-std::vector<float> ParameterServer::step_outwards(const Snapshot& before, float* next) {
-  std::vector<float> momentum = before.momentum;
-  for (std::int64_t first = 0; first < count_; first += kSlice) {
-    const std::size_t some = at(std::min(count_ - first, kSlice));
-    step_towards(*setup_.outer, weights_of(before).subspan(at(first), some), {next + first, some},
-                 {momentum.data() + first, some});
-    service_.transport().progress();
-  }
-  return momentum;
-}
-
-std::vector<float> ParameterServer::average_of(const Snapshot& before, const Snapshot& next) {
-  const auto keep = static_cast<float>(setup_.ema);
-  const auto take = static_cast<float>(1 - setup_.ema);
-  std::vector<float> average(at(count_));
-  const float* const old = before.average.data();
-  const float* const weights = next.weights.get();
-  float* const result = average.data();
-  for (std::int64_t first = 0; first < count_; first += kSlice) {
-    const std::int64_t end = std::min(count_, first + kSlice);
-    for (std::int64_t i = first; i < end; ++i) {
-      result[i] = keep * old[i] + take * weights[i];
-    }
-    service_.transport().progress();  // of pushes and pulls, between slices
-  }
-  return average;
-}
-
 bool ParameterServer::serve(const Waiting& waiting) {
   const Snapshot& newest = *snapshots_.back();
   if (waiting.label > newest.label) return false;
@@ -300,6 +185,7 @@ bool ParameterServer::serve(const Waiting& waiting) {
   ensure(waiting.label >= oldest.label, "a label is requested that was given up");
   const auto& snapshot = snapshots_[at(waiting.label - oldest.label)];
   const bool weights = waiting.what == kParameters;
+  if (order_ && weights && !waiting.average) order_->pulled(waiting.label);
   if (weights && !waiting.average && blocks_.reaches(waiting.rank)) {
     show(waiting, snapshot);
     return true;
@@ -343,14 +229,26 @@ void ParameterServer::open_gates() {
     stop_->gate_passed(wave);
     service_.send(setup_.worker_ranks[at(vw.value)].front().front(),
                   GateGrant{.wave = wave, .label = *label});
+    if (order_) tell_order({.wave = wave, .label = *label, .virtual_worker = vw});
     return true;
   });
+}
+
+// All shards add pushes in one order.
+void ParameterServer::tell_order(const GatePassed& gate) {
+  for (int s = 1; s < map_.shards(); ++s) {
+    if (map_.count(kParameters, ShardId{s}) == 0) continue;
+    service_.send(setup_.server_ranks[at(s)], gate);
+  }
+  order_->gate_passed(gate.virtual_worker, gate.wave, gate.label);
 }
 
 // A label goes when no stage can ask for it any more; the newest one stays.
 void ParameterServer::forget_labels() {
   Label needed = snapshots_.back()->label;
+  if (order_) needed = std::min(needed, order_->oldest_to_pull().value_or(needed));
   for (const Peer& peer : peers_) {
+    if (order_) break;
     if (peer.parameters.count == 0) continue;  // it asks other shards
     // For the last label alone.
     if (peer.pushes->next_wave() == rules_.end_wave(peer.vw)) continue;
@@ -361,25 +259,6 @@ void ParameterServer::forget_labels() {
     needed = std::min(needed, rules_.bound_label(snapshots_.back()->label));
   }
   while (snapshots_.front()->label < needed) snapshots_.pop_front();
-}
-
-void ParameterServer::save_state() {
-  const Snapshot& newest = *snapshots_.back();
-  // A wave that was cut short is taken up again: from the label before it.
-  const bool inside = rules_.stopped_inside() && newest.label == rules_.stopped();
-  const Label start = inside ? newest.label - 1 : newest.label;
-  const auto values_of = [&](const Snapshot& snapshot) {
-    return ShardValues{snapshot.label, weights_of(snapshot), snapshot.statistics, snapshot.average,
-                       snapshot.momentum};
-  };
-  std::vector<ShardValues> earlier;
-  for (const auto& snapshot : snapshots_) {
-    const bool may_be_granted = snapshot->label >= rules_.bound_label(start);
-    if (setup_.checkpoints.exact && may_be_granted && snapshot->label < newest.label) {
-      earlier.push_back(values_of(*snapshot));
-    }
-  }
-  parts_.send(newest.label, to_bytes(values_of(newest), earlier));
 }
 
 void ParameterServer::poll() {
@@ -401,7 +280,7 @@ bool ParameterServer::finished() const {
   const bool workers =
       std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.all_finished(); });
   return workers && waiting_pulls_.empty() && sending_.empty() && shown_.empty() && parts_.idle() &&
-         (empty_ || snapshots_.back()->label == rules_.end_label());
+         (empty_ || snapshots_.back()->label == rules_.end_snapshot());
 }
 
 std::string ParameterServer::waiting_for() const {

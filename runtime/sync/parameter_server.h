@@ -16,6 +16,7 @@
 #include "runtime/sync/messages.h"
 #include "runtime/sync/outer_step.h"
 #include "runtime/sync/push_arrivals.h"
+#include "runtime/sync/push_order.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/sync/shared_blocks.h"
 #include "runtime/sync/wave_clock.h"
@@ -47,6 +48,10 @@ struct ServerSetup {
 // in float, the factors rounded once. With an outer step the label is a step from the one before
 // towards that sum. The first shard also keeps the WaveClock. Lives in a rank by
 // itself or beside a worker: it acts in poll().
+//
+// By arrival (WaveRules::by_arrival) a label is formed of the one before and a single push, so what
+// a virtual worker pushes is kept no longer than any other. Of a label of a checkpoint that one has
+// passed and others have not, a snapshot without what lies beyond is continued beside the newest.
 class ParameterServer {
  public:
   ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
@@ -95,10 +100,19 @@ class ParameterServer {
   void end_push(Peer& peer, Wave wave);
   void take_pushes();
   void note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave);
-  bool has_wave(const Peer& peer, Wave wave) const;
+  std::optional<Wave> wave_of(const Peer& peer) const;
   LabelSum::By who_adds() const;
+  std::vector<LabelSum::Contributor> contributors() const;
   void start_sum();
+  bool hear_pushes(LabelSum& sum);
   bool form_label();
+  void end_label(const Snapshot& before);
+  std::shared_ptr<Snapshot> following(const Snapshot& before, std::shared_ptr<float> weights,
+                                      const std::vector<std::vector<float>>& running);
+  void note_statistics(std::vector<std::vector<float>>& running) const;
+  void add_to_passed_labels(const Snapshot& before);
+  void keep_order();
+  void tell_order(const GatePassed& gate);
   std::vector<float> step_outwards(const Snapshot& before, float* next);
   std::vector<float> average_of(const Snapshot& before, const Snapshot& next);
   bool serve(const Waiting& waiting);
@@ -106,7 +120,8 @@ class ParameterServer {
   std::span<const float> weights_of(const Snapshot& snapshot) const;
   void open_gates();
   void forget_labels();
-  void save_state();
+  void save_passed(Label label);
+  void save_state(Label label, const Snapshot& snapshot);
   Peer& peer_of(VirtualWorkerId vw, StageId stage);
   static std::size_t replica_of(const Peer& peer, Rank rank);
   int stages_here(VirtualWorkerId vw) const;
@@ -119,6 +134,7 @@ class ParameterServer {
   std::int64_t count_;              // parameters
   std::optional<WaveClock> clock_;  // first shard
   std::optional<GateStop> stop_;    // first shard
+  std::optional<PushOrder> order_;  // by arrival
   CheckpointSender parts_;
   bool empty_;  // no parameters: it forms no labels and sends nothing
   std::vector<Peer> peers_;
@@ -132,6 +148,12 @@ class ParameterServer {
   // Snapshots that ranks in reach are copying.
   std::multimap<std::pair<Rank, Label>, std::shared_ptr<const Snapshot>> shown_;
   std::optional<LabelSum> sum_;  // of next_; ends before what it reads
+  // By arrival: of labels of checkpoints, which some virtual workers have passed.
+  struct Passed {
+    std::shared_ptr<Snapshot> snapshot;
+    std::vector<std::vector<float>> running;
+  };
+  std::map<Label, Passed> passed_labels_;
 };
 
 }  // namespace hetpipe

@@ -118,13 +118,14 @@ Label ServerClient::pass_gate(Wave wave) {
       [&] { return gates_.knows(wave); },
       [&] {
         return Awaited(
-            format("the gate of wave %lld of virtual worker %d at %s, rank %d (it opens when every "
-                   "virtual worker has pushed wave %lld)",
+            format("the gate of wave %lld of virtual worker %d at %s, rank %d (it opens when %s "
+                   "has pushed wave %lld)",
                    static_cast<long long>(wave), vw_.value,
                    asks             ? "the clock"
                    : replica_.asker ? "stage 0"
                                     : "replica 0",
-                   answers.value, static_cast<long long>(wave - 1 - rules_.distance)),
+                   answers.value, rules_.by_arrival() ? "it" : "every virtual worker",
+                   static_cast<long long>(wave - 1 - (rules_.by_arrival() ? 0 : rules_.distance))),
             answers);
       });
   const Label label = gates_.take(wave);
@@ -245,6 +246,7 @@ StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statisti
     snapshot.statistics =
         collect(ask(gate, label, ShardMap::What::statistics), ShardMap::What::statistics);
   }
+  drop_sent();  // which the snapshot holds: the next sum is made before it is pushed
   return snapshot;
 }
 

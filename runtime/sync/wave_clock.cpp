@@ -2,13 +2,16 @@
 #include "runtime/sync/wave_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hetpipe {
 
 WaveClock::WaveClock(WaveRules rules, int shards)
     : rules_(std::move(rules)),
       at_shard_(static_cast<std::size_t>(rules_.workers()),
-                std::vector<Wave>(static_cast<std::size_t>(shards), rules_.start_wave())) {
+                std::vector<Wave>(static_cast<std::size_t>(shards), rules_.start_wave())),
+      passed_(at_shard_.size(), rules_.start_wave()),
+      granted_(rules_.start_wave()) {
   ensure(shards >= 1 && rules_.workers() >= 1, "a wave clock needs a worker and a shard");
 }
 
@@ -30,8 +33,26 @@ void WaveClock::leave_out(ShardId shard) {
   }
 }
 
-std::optional<Label> WaveClock::decide_gate(VirtualWorkerId vw, Wave wave) const {
+// Whether the simulator has no other gate before this one.
+bool WaveClock::is_next(VirtualWorkerId vw, Wave wave) const {
+  if (!rules_.passed) return true;
+  const std::pair when(rules_.passed(vw, wave), vw.value);
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const VirtualWorkerId other{i};
+    const Wave passed = passed_[static_cast<std::size_t>(i)];
+    if (i == vw.value || !rules_.has_gate_behind(other, passed)) continue;
+    if (std::pair(rules_.passed(other, passed + 1), i) < when) return false;
+  }
+  return true;
+}
+
+std::optional<Label> WaveClock::decide_gate(VirtualWorkerId vw, Wave wave) {
   ensure(wave > rules_.first_wave && wave < rules_.end_wave(vw), "no such gate");
+  if (rules_.by_arrival()) {
+    if (clock(vw) < wave || !is_next(vw, wave)) return std::nullopt;
+    passed_[static_cast<std::size_t>(vw.value)] = wave;
+    return ++granted_;
+  }
   const Wave global = global_clock();
   if (global < rules_.bound_label(wave)) return std::nullopt;
   if (rules_.granted) {

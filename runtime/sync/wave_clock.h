@@ -15,6 +15,8 @@ namespace hetpipe {
 //   wave w of virtual worker i counts when every shard has all stages' parts of it
 //   clock(i) = waves that count; global_clock = the smallest of those not finished
 //   gate of wave w opens when global_clock >= w - D
+//
+// By arrival it opens when the virtual worker's own waves below w count, and grants the next label.
 class WaveClock {
  public:
   WaveClock(WaveRules rules, int shards);
@@ -30,8 +32,8 @@ class WaveClock {
   void stop_before(Minibatch p) { rules_.stop_before(p); }
 
   // May virtual worker i start the last minibatch of `wave`? The label that it gets, or nothing:
-  // wait.
-  std::optional<Label> decide_gate(VirtualWorkerId vw, Wave wave) const;
+  // wait. Once it has one it has passed the gate.
+  std::optional<Label> decide_gate(VirtualWorkerId vw, Wave wave);
 
   Wave clock(VirtualWorkerId vw) const;
   bool finished(VirtualWorkerId vw) const;
@@ -39,8 +41,12 @@ class WaveClock {
   const WaveRules& rules() const { return rules_; }
 
  private:
+  bool is_next(VirtualWorkerId vw, Wave wave) const;
+
   WaveRules rules_;
   std::vector<std::vector<Wave>> at_shard_;  // [worker][shard]: waves complete there
+  std::vector<Wave> passed_;                 // [worker]: by arrival, the last gate passed
+  Label granted_ = 0;                        // by arrival, the newest label
 };
 
 }  // namespace hetpipe

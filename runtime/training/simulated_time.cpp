@@ -21,6 +21,12 @@ std::shared_ptr<const Timeline> make_timeline(const TrainJob& job) {
 
 void grant_by(const Timeline& timeline, WaveRules& rules) {
   if (rules.pull == PullRule::bound) return;
+  if (rules.by_arrival()) {
+    rules.passed = [&timeline, first = rules.first_wave](VirtualWorkerId vw, Wave wave) {
+      return timeline.passed(vw, wave - first);
+    };
+    return;
+  }
   rules.granted = [&timeline, first = rules.first_wave](VirtualWorkerId vw, Wave wave) {
     return first + timeline.label(vw, wave - first).value_or(0);
   };

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "partitioner/schedule/wave_rules.h"
+#include "tests/end-to-end/serial_arrivals.h"
 #include "tests/end-to-end/serial_worker.h"
 
 // The virtual workers' schedules, played action by action. Which of the actions that are ready
@@ -28,6 +29,7 @@ class Played {
                             waves ? system.sampler.count(i) : rounds_of(system.sampler));
     }
     result_.losses.resize(workers_.size());
+    if (!traits(composition(system.plan).sync).bounded) arrivals_.emplace(system, workers_);
   }
 
   SerialSystem::Result run() {
@@ -44,6 +46,7 @@ class Played {
         ensure(worker.next[d] == worker.actions[d].size() && !worker.due[d], "it all was played");
       }
     }
+    if (arrivals_) snapshots_ = arrivals_->of_waves(workers_, snapshots_[0]);
     collect_labels(system_, workers_, snapshots_, result_);
     return std::move(result_);
   }
@@ -139,8 +142,7 @@ class Played {
       std::pair<Wave, Label> last{0, 0};
       if (p > 0) last = worker.granted.at(p - 1);
       if (p % length == nm - 1 && wave > 0) {
-        last = {wave, system_.granted ? system_.granted(worker.number, wave)
-                                      : SerialWsp::bound(0, distance(worker))(0, wave)};
+        last = {wave, granted(worker.number, wave)};
       }
       worker.granted[p] = last;
     }
@@ -148,13 +150,16 @@ class Played {
     if (gate == place.gate) return true;
     if (label >= std::ssize(snapshots_)) return false;
     ensure(place.updates() >= gate * length, "own waves before a gate are complete");
-    place.pull(gate, label, slice_of(place.stage, system_.model, snapshots_[at(label)]));
+    // By arrival the snapshot has all own waves before the gate.
+    place.pull(gate, arrivals_ ? gate : label,
+               slice_of(place.stage, system_.model, snapshots_[at(label)]));
     return true;
   }
 
-  Wave distance(const Worker& worker) const {
-    return !traits(worker.rules.system.sync).bounded ? kUnbounded
-                                                     : system_.plan.server->clock_distance;
+  Label granted(int worker, Wave wave) const {
+    if (arrivals_) return arrivals_->granted(worker, wave);
+    return system_.granted ? system_.granted(worker, wave)
+                           : SerialWsp::bound(0, system_.plan.server->clock_distance)(0, wave);
   }
 
   bool try_backward(Worker& worker, SerialPlace& place, const Action& action) {
@@ -231,7 +236,11 @@ class Played {
       // A label of a run with servers holds the statistics of its own minibatches' F's; without
       // servers it is a moment.
       place.running_at[label] = rules.waves() ? place.running_after.at(p) : place.running;
-      if (rules.waves()) take_snapshots(system_, workers_, outer_, snapshots_);
+      if (arrivals_) {
+        arrivals_->take(workers_, snapshots_);
+      } else if (rules.waves()) {
+        take_snapshots(system_, workers_, outer_, snapshots_);
+      }
     }
     return true;
   }
@@ -240,6 +249,7 @@ class Played {
   SerialLayers layers_;
   SerialWorkers workers_;
   std::optional<SerialOuter> outer_ = outer_of(system_.plan);
+  std::optional<SerialArrivals> arrivals_;
   std::vector<Floats> snapshots_;  // by label
   SerialSystem::Result result_;
 };

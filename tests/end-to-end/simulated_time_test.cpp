@@ -31,10 +31,14 @@ double seconds_of(const TraceEvent& event) {
 
 // Labels of whatever trained are those that the simulator decides, so they repeat, and a serial
 // program under them ends with the same bits.
-void expect_simulated_labels(const Training& training) {
-  const Bench bench(training);
+void expect_repeats(const Bench& bench, const SerialWsp::Granted& granted) {
   const Trained one = bench.train();
   expect_same(one, bench.train(), bench.model());
+  expect_same(one, bench.serial_system(granted), bench.model());
+}
+
+void expect_simulated_labels(const Training& training) {
+  const Bench bench(training);
   const std::shared_ptr<const Timeline> timeline = make_timeline(bench.job_of());
   bool differs = false;
   const auto granted = [&](int worker, Wave wave) {
@@ -44,7 +48,7 @@ void expect_simulated_labels(const Training& training) {
     differs |= *label != wave && *label != bound;
     return *label;
   };
-  expect_same(one, bench.serial_system(granted), bench.model());
+  expect_repeats(bench, granted);
   EXPECT_TRUE(differs);  // else any rule would do
 }
 
@@ -58,12 +62,63 @@ TEST(SimulatedTime, DecidesWhichLabelIsTheNewest) {
   }
 }
 
-TEST(SimulatedTime, DecidesLabelsWithoutABound) {
+// By arrival a gate's label is how many gates have been passed before, and one more.
+TEST(SimulatedTime, DecidesWhoseGateComesNext) {
+  for (const int in_flight : {1, 2}) {
+    SCOPED_TRACE(in_flight);
+    Training training = unequal(in_flight == 1 ? "asp" : "hetpipe");
+    training.sync = "asp";
+    training.workers = {{8, {}}, {8, {}}, {4, {}}};
+    if (in_flight > 1) training.workers = {{8, {3}}, {8, {}}, {4, {5}}};
+    training.paces = {0.0011, 0.0042, 0.0019};
+    training.in_flight = in_flight;
+    const Bench bench(training);
+    const TrainJob job = bench.job_of();
+    const WaveRules rules = make_wave_rules(job, make_sampler(job));
+    const std::shared_ptr<const Timeline> timeline = make_timeline(job);
+    std::map<std::pair<double, int>, Wave> passed;
+    for (int worker = 0; worker < rules.workers(); ++worker) {
+      for (Wave wave = 0; rules.has_gate_behind(VirtualWorkerId{worker}, wave); ++wave) {
+        passed[{timeline->passed(VirtualWorkerId{worker}, wave + 1), worker}] = wave + 1;
+      }
+    }
+    std::map<std::pair<int, Wave>, Label> labels;
+    bool overtakes = false;  // else any rule would do
+    for (const auto& [when, wave] : passed) {
+      const auto label = static_cast<Label>(labels.size()) + 1;
+      labels[{when.second, wave}] = label;
+      overtakes |= wave > label / rules.workers() + 1;
+    }
+    expect_repeats(bench, [&](int worker, Wave wave) { return labels.at({worker, wave}); });
+    EXPECT_TRUE(overtakes);
+  }
+}
+
+// One is up to two dozen waves ahead of the other, and keeps the sum of one.
+TEST(SimulatedTime, WhoIsFarAheadKeepsNoMore) {
   Training training = unequal("asp");
-  training.workers = {{8, {}}, {8, {}}, {4, {}}};
+  training.model = "mlp";
+  training.workers = {{8, {}}, {8, {}}};
+  training.paces = {0.0011, 0.0042};
   training.in_flight = 1;
-  training.distance = 1 << 20;  // of the comparison
-  expect_simulated_labels(training);
+  const Bench bench(training);
+  const Trained trained = bench.train();
+  const auto parameters = static_cast<double>(
+      ParameterLayout::parameters(bench.model(), 0, bench.model().layer_count()).count());
+  double furthest = 0;
+  for (const auto& [which, label] : trained.labels()) {
+    const auto others = static_cast<double>(label) - static_cast<double>(which.second);
+    furthest = std::max(furthest, static_cast<double>(which.second) - others);
+  }
+  EXPECT_GT(furthest, 8);  // waves
+  int workers = 0;
+  for (const RankReport& rank : trained.outcome.ranks) {
+    if (rank.minibatches == 0) continue;
+    ++workers;
+    const auto messages = rank.peak_of_kind[static_cast<std::size_t>(MemoryKind::messages)];
+    EXPECT_LE(static_cast<double>(messages), 1.1 * sizeof(float) * parameters);
+  }
+  EXPECT_EQ(workers, 2);
 }
 
 // A run under other labels than those of real time would be another run.

@@ -32,7 +32,7 @@ class Play {
         workers_(pool.seconds.size()) {
     for (Worker& worker : workers_) {
       worker.started = worker.finished = rules.first_minibatch();
-      worker.label = rules.first_wave;
+      worker.label = worker.seen = rules.first_wave;
       worker.arrival.resize(static_cast<std::size_t>(pool.shards));
     }
   }
@@ -64,6 +64,8 @@ class Play {
     double busy_until = 0;
     std::vector<double> arrival;  // of the newest push, by shard
     Label label = 0;
+    Wave gate = 0;  // the last one passed: by arrival, waves below it are in the newest label
+    Wave seen = 0;  // waves of the others in its own label
   };
   struct Event {
     double time = 0;
@@ -102,11 +104,14 @@ class Play {
       const auto label = clock_.decide_gate(VirtualWorkerId{i}, *gate);
       if (!label) return false;
       worker.label = *label;
+      worker.gate = *gate;
+      // By arrival of two.
+      worker.seen = rules_.by_arrival() ? workers_[static_cast<std::size_t>(1 - i)].gate : *label;
     }
     Minibatch unseen =
         0;  // of any other worker: minibatches before p whose wave is not in the label
     for (Minibatch q = rules_.first_minibatch(); q < p; ++q) {
-      if (q / rules_.in_flight >= worker.label) ++unseen;
+      if (q / rules_.in_flight >= worker.seen) ++unseen;
     }
     EXPECT_EQ(unseen, rules_.staleness(p, worker.label));
     worst_ = std::max(worst_, unseen);
@@ -227,7 +232,8 @@ TEST(Staleness, AResumedRunMeetsTheSameWorst) {
   }
 }
 
-// D without bound: the fast worker never waits for the slow one, who has barely begun when it ends.
+// D without bound: the fast worker never waits for the slow one, who has barely begun when it ends;
+// the slow one soon sees more of the fast one than it has itself.
 TEST(Staleness, UnboundedIsAsynchronous) {
   const Pool pool{{1, 100}, 0, 0, 1};
   const WaveRules rules{.in_flight = 2,

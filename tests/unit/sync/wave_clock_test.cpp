@@ -173,7 +173,7 @@ class Walk {
 
   void visit(const State& state) {
     const int workers = rules_.workers();
-    const WaveClock clock = clock_of(state);
+    WaveClock clock = clock_of(state);
     bool all_done = true;
     Wave least = rules_.end_label(), most = rules_.first_wave;
     for (int i = 0; i < workers; ++i) {
@@ -220,7 +220,7 @@ class Walk {
 
   // The label with which the worker's next minibatch may start now. What the clock says is judged
   // here.
-  std::optional<Label> may_start(const State& state, int i, const WaveClock& clock) {
+  std::optional<Label> may_start(const State& state, int i, WaveClock& clock) {
     const Worker& worker = state.workers[i];
     const Minibatch p = worker.started;
     if (p == rules_.end[static_cast<std::size_t>(i)] || p - worker.finished == rules_.in_flight)

@@ -151,5 +151,19 @@ TEST(WaveRules, StalenessIsWhatTheLabelLacks) {
   EXPECT_EQ(rules.staleness(7, 3), 0);  // the label holds later ones, too
 }
 
+// By arrival a label counts pushes: of two others' four waves of 3, and three own ones.
+TEST(WaveRules, StalenessByArrivalIsTheMeanOverTheOthers) {
+  const WaveRules rules{.in_flight = 3,
+                        .distance = kUnbounded,
+                        .pull = PullRule::newest,
+                        .first_wave = 0,
+                        .end = {30, 30, 30}};
+  EXPECT_EQ(rules.staleness(11, 7), 5);  // 6 7 8 9 10
+  EXPECT_EQ(rules.staleness(11, 3), 11);
+  EXPECT_EQ(rules.staleness(11, 15), 0);
+  EXPECT_EQ(rules.staleness(1, 0), 1);  // before its first gate
+  EXPECT_EQ(rules.end_snapshot(), 30);
+}
+
 }  // namespace wave_rules_test
 }  // namespace hetpipe
