@@ -43,10 +43,13 @@ race() {
     sed "s/^optimizer = .*/optimizer = \"$optimizer\"/" "$work/small/$name.toml" > "$work/small/$one.toml"
     plans+=("$work/small/$one.toml")
     given+=(--learning-rate "$one=$rate" --of "$one:time-of=$work/clocks/$name.toml" --of "$one:time-profile=$profiles/${name%%-*}.toml")
-    case $optimizer/$name in
-      adam/*-search) given+=(--of "$one:betas=0.8,0.95") ;; # few samples that do not see each other, and perhaps predicted weights
-      adam/*) given+=($(damped_adam "$one")) ;;
-    esac
+    [ "$optimizer" = adam ] || continue
+    # Predictions go along Adam's state, which is not damped.
+    if grep -E '^(system = "(xpipe|spectrain)"|weights = "(predicted|bellwether)")' "$work/small/$one.toml" > /dev/null; then
+      given+=(--of "$one:betas=0.8,0.95")
+    else
+      given+=($(damped_adam "$one"))
+    fi
   done
   "$build/bin/hetpipe" compare --cluster "$pool" --profile "$work/profile.toml" --data "$data" --plans "$(IFS=,; echo "${plans[*]}")" \
     "${given[@]}" --seeds "$seeds" --epochs "$epochs" --target-accuracy "$target" --evaluations $((evaluations * epochs)) --clock simulated \
@@ -63,14 +66,35 @@ ways_of() {
   esac
 }
 
+# race_rows < "PLAN SECONDS SAMPLES" of every seed, - where it missed the target: rows of the last table.
+race_rows() {
+  awk '
+    { if (!($1 in seeds)) order[++n] = $1; ++seeds[$1]; list[$1] = list[$1] (seeds[$1] == 1 ? "" : ", ") ($2 == "-" ? "-" : sprintf("%.0f", $2))
+      if ($2 != "-") { ++runs[$1]; t[$1] += $2; s[$1] += $3 } }
+    $1 ~ /-bsp@/ { bsp = $1 }
+    END {
+      for (i = 1; i <= n; ++i) {
+        name = order[i]; there = runs[name] + 0; mark = there == seeds[name] ? "" : " *"
+        printf "| %s | %s | %d of %d |", name, list[name], there, seeds[name]
+        if (there == 0) { print " - | - | - | - | - |"; continue }
+        time = t[name] / there; samples = s[name] / there
+        printf " %.0f%s | %.0f%s |", time, mark, samples, mark
+        if (runs[bsp] + 0 == 0) { print " - | - | - |"; continue }
+        bt = t[bsp] / runs[bsp]; bs = s[bsp] / runs[bsp]
+        if (runs[bsp] != seeds[bsp]) mark = " *"
+        printf " %.2f%s | %.2f%s | %.2f%s |\n", time / bt, mark, samples / bs, mark, (time / samples) / (bt / bs), mark
+      }
+    }'
+}
+
 run_rehearsal() {
   build_targets hetpipe
   local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} all_epochs=${EPOCHS:-2 3 5} epochs
   local target=${TARGET:-0.88} evaluations=10 clocks=${CLOCKS:-vgg19 resnet152} distances=${DISTANCES:-0 4 32} policies="ed hd" placements="default local"
   local -A ways=([bsp]="sgd-momentum@0.1 sgd-momentum@0.3 adam@0.0075 adam@0.015 adam@0.03 adam@0.06"
     [waves]="adam@0.002 adam@0.004 adam@0.0075 adam@0.015"
-    [search]="sgd-momentum@0.01 sgd-momentum@0.03 sgd-momentum@0.1 adam@0.001 adam@0.003 adam@0.0075")
-  local seeds clock distance policy placement name names=() tries how best row samples layers
+    [search]="sgd-momentum@0.01 sgd-momentum@0.03 sgd-momentum@0.1 adam@0.001 adam@0.003 adam@0.0075 adam@0.015 adam@0.03")
+  local seeds clock distance policy placement name names=() tries how best row seconds samples layers
   seeds=$(sized "${SEEDS:-1,2,3}" 1)
   if [ $trial = yes ]; then
     data=$work/data target=0.01 evaluations=1 all_epochs=1 clocks=vgg19 distances=4 policies=ed placements=local
@@ -100,7 +124,7 @@ run_rehearsal() {
       die "the plan $name has more stages in a virtual worker than $model has layers ($layers). Choose a MODEL of more layers."
   done
   echo "$model on Fashion-MNIST to $target test accuracy by the clock of each plan on the paper's testbed; rates rise over a tenth of the training"
-  echo "and fall to 0 linearly. adam: with betas 0.8 and 0.95, and damping 0.95 in six directions (search: none). bsp: all devices that hold 32 samples' training, 32 each, as in"
+  echo "and fall to 0 linearly. adam: with betas 0.8 and 0.95, and damping 0.95 in six directions (none where weights are predicted). bsp: all devices that hold 32 samples' training, 32 each, as in"
   echo "Horovod. d0, d4, d32: HetPipe with that D and virtual workers' minibatches of 32; of the allocations ($policies) and placements"
   echo "($placements) the one that is predicted to be worth most: samples/s over the factor of samples for late updates and large minibatches."
   echo "search: what --policy search makes of all systems for minibatches of 32."
@@ -139,29 +163,19 @@ run_rehearsal() {
   done
   echo
   echo "The race, seeds $seeds, in simulated time; ratio: of the time of that clock's bsp. It is the product of the other two:"
-  echo "samples until the target, and seconds for each sample, both as shares of those of bsp."
+  echo "samples until the target, and seconds for each sample, both as shares of those of bsp. A star marks what leaves out seeds that missed"
+  echo "the target (-): the whole mean is larger by an amount that nobody knows, and so is what it is divided by."
   echo
-  echo "| plan | seconds to target, by seed | mean | samples to target, mean | ratio | of samples | of seconds per sample |"
-  echo "|---|---|---|---|---|---|---|"
+  echo "| plan | seconds to target, by seed | seeds at the target | mean | samples to target, mean | ratio | of samples | of seconds per sample |"
+  echo "|---|---|---|---|---|---|---|---|"
   for clock in $clocks; do
     for name in "${taken[@]}"; do
       [ "${name%%-*}" = "$clock" ] || continue
       for seed in ${seeds//,/ }; do
         row=$work/race-${name#* }/runs/${name% *}-seed-$seed
-        echo "${name% *} $(reached "$row" seconds) $(reached "$row" samples)"
+        seconds=$(reached "$row" seconds) samples=$(reached "$row" samples)
+        echo "${name% *} ${seconds:--} ${samples:--}"
       done
-    done | awk -v clock="$clock" '
-      NF == 3 { if (!($1 in runs)) order[++n] = $1; ++runs[$1]; list[$1] = list[$1] (list[$1] == "" ? "" : ", ") sprintf("%.0f", $2); t[$1] += $2; s[$1] += $3 }
-      $1 ~ /-bsp@/ { bsp = $1 }
-      END {
-        for (i = 1; i <= n; ++i) {
-          name = order[i]; time = t[name] / runs[name]; samples = s[name] / runs[name]
-          printf "| %s | %s | %.0f | %.0f |", name, list[name], time, samples
-          if (bsp in runs) {
-            bt = t[bsp] / runs[bsp]; bs = s[bsp] / runs[bsp]
-            printf " %.2f | %.2f | %.2f |\n", time / bt, samples / bs, (time / samples) / (bt / bs)
-          } else print " - | - | - |"
-        }
-      }'
+    done | race_rows
   done
 }
