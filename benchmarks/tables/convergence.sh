@@ -35,9 +35,11 @@ run_convergence() {
   while read -r model rate epochs; do
     [[ " ${MODELS:-$model} " == *" $model "* ]] || continue
     data=$pictures optimizer=sgd-momentum name=$model-$rate
+    local textbook=()
     if [ "$model" = gnmt-tiny ]; then
       [ -n "$text" ] || { echo; echo "$model: no TEXT given, left out."; continue; }
       data=text:$text optimizer=adam
+      textbook=(--betas "0.9,0.999" --damping 0 --lr-schedule constant --lr-warmup 0)
     fi
     [ -f "$work/$model.toml" ] || "$build/bin/hetpipe" profile --fresh --model "$model" --data "$data" --device cpu --threads 1 \
       --minibatch 8,16,32 --output "$work/$model.toml" > "$work/profile.log" 2>&1
@@ -46,7 +48,7 @@ run_convergence() {
         "$work/plans-$model" $systems
     "$build/bin/hetpipe" compare --cluster benchmarks/convergence/pool.toml --profile "$work/$model.toml" --data "$data" \
       --plans "$(ls "$work/plans-$model"/*.toml | paste -sd ,)" --seeds "$seeds" --epochs "$epochs" --evaluations 2 \
-      --learning-rate "$rate" --output "$work/$name" -- --trace off > "$work/$name.log" 2>&1 < /dev/null ||
+      --learning-rate "$rate" --output "$work/$name" -- --trace off "${textbook[@]}" > "$work/$name.log" 2>&1 < /dev/null ||
       { tail -n 20 "$work/$name.log"; [ $trial = no ] || die "a training failed: $work/$name.log"; }
     echo
     echo "## $model, $optimizer, learning rate $rate, $epochs epochs"

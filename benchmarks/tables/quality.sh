@@ -40,6 +40,15 @@ quality_of() {
     "$1/runs/$2-seed-$3/result.json" 2> /dev/null || true
 }
 
+# plainly OPTIMIZER@RATE@SCHEDULE EPOCHS: options of hetpipe compare that train this plan with the textbook's optimizer.
+plainly() {
+  local optimizer rate schedule warmup=0
+  IFS=@ read -r optimizer rate schedule <<< "$1"
+  [ "$schedule" = constant ] || warmup=$(awk -v e="$2" 'BEGIN {print e / 20}')
+  printf -- '%s\n' --learning-rate "$1=$rate" --of "$1:lr-schedule=$schedule" --of "$1:lr-warmup=$warmup"
+  [ "$optimizer" != adam ] || printf -- '--of %s\n' "$1:betas=0.9,0.999" "$1:damping=0"
+}
+
 run_quality() {
   build_targets hetpipe
   local model epochs data profile plans pictures=fashion-mnist text=${TEXT:-} seeds=${SEEDS:-1,2,3} models=${MODELS:-mlp lenet resnet-8 gpt2-tiny}
@@ -86,8 +95,7 @@ run_quality() {
             name=$optimizer@$rate@$schedule
             sed "s/^optimizer = .*/optimizer = \"$optimizer\"/" "$plans/serial.toml" > "$plans/$name.toml"
             list+=("$plans/$name.toml")
-            of+=(--learning-rate "$name=$rate" --of "$name:lr-schedule=$schedule")
-            [ "$schedule" = constant ] || of+=(--of "$name:lr-warmup=$(awk -v e="$epochs" 'BEGIN {print e / 20}')")
+            of+=($(plainly "$name" "$epochs"))
           done
         done
       done
@@ -102,10 +110,9 @@ run_quality() {
         [ "$better" = 0 ] || best="$value $name"
       done
       [ -n "$best" ] || die "every serial training of $model diverged"
-      name=${best#* } optimizer=${name%%@*} schedule=${name##*@} rate=${name#*@}
-      rate=${rate%@*}
-      of=(--learning-rate "$name=$rate" --of "$name:lr-schedule=$schedule")
-      [ "$schedule" = constant ] || of+=(--of "$name:lr-warmup=$(awk -v e="$epochs" 'BEGIN {print e / 20}')")
+      name=${best#* }
+      IFS=@ read -r optimizer rate schedule <<< "$name"
+      of=($(plainly "$name" "$epochs"))
       race=$work/race-$model-$epochs
       quality_race "$race-serial" serial "$epochs" "$seeds" "$plans/$name.toml" -- "${of[@]}"
       for one in d0 d4 pipeline; do quality_race "$race-$one" "$one" "$epochs" "$seeds" "$plans/$one.toml" --; done

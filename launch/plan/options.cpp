@@ -234,16 +234,18 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                                     "What the best plan has most of: samples/s (throughput), or "
                                     "samples/s over the samples that an accuracy takes, which "
                                     "are more where updates come late (time-to-accuracy).")),
-          unset_means(format("%g, of small networks", kCriticalBatch),
-                      real_option("critical-batch", "B", options.critical_batch, {1, 1e9},
-                                  "Of the objective time-to-accuracy: an accuracy takes 1 + U/B "
-                                  "times the samples where U samples do not see each other's "
-                                  "updates: because minibatches are large, or updates late.")),
+          unset_means(
+              format("%g, of small networks", kCriticalBatch),
+              real_option("critical-batch", "B", options.critical_batch, {1, 1e9},
+                          "Of the objective time-to-accuracy: minibatches of so many samples "
+                          "double the samples that an accuracy takes, where steps are not "
+                          "damped. Damped steps and late updates are weighed by it, too.")),
           precision_option(options, given),
-          unset_means(otherwise("adam where virtual workers push updates (" +
-                                systems_with(updates_come_late) + "), else sgd-momentum"),
-                      choice_option("optimizer", options.optimizer, optimizer_names(),
-                                    "Optimizer; its state is part of the memory of every stage.")),
+          unset_means(
+              otherwise("adam, but sgd-momentum where weights are predicted (" +
+                        systems_with([](const System& s) { return !usually_damps(s); }) + ")"),
+              choice_option("optimizer", options.optimizer, optimizer_names(),
+                            "Optimizer; its state is part of the memory of every stage.")),
       }};
 }
 

@@ -94,23 +94,25 @@ OptionGroup training_options(TrainOptions& options) {
       {
           real_option("epochs", "N", options.epochs, kUpToAMillion,
                       "Passes over the training samples; a fraction is allowed."),
-          elsewhere({"lr", "rate"},
-                    unset_means(
-                        format("%g, or less if virtual workers miss many of each other's "
-                               "updates; %g with adam, adamw, lamb, rmsprop and muon; where "
-                               "virtual workers push updates %g with adam, %g with rmsprop, "
-                               "%g with muon",
-                               kSgdRate, kAdamRate, kLateAdamRate, kLateRmspropRate, kLateMuonRate),
-                        real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
-                                    "Learning rate."))),
-          unset_means("0.9; 0.95 with muon, 0.8 where virtual workers push updates",
+          elsewhere(
+              {"lr", "rate"},
+              unset_means(
+                  format("%g, or less if virtual workers miss many of each other's "
+                         "updates; %g with adam, adamw, lamb, rmsprop and muon; where "
+                         "weights are not predicted %g with adam, %g with rmsprop, "
+                         "%g with muon, up to four times as much where gradients of many "
+                         "samples are summed",
+                         kSgdRate, kAdamRate, kDampedAdamRate, kDampedRmspropRate, kDampedMuonRate),
+                  real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
+                              "Learning rate."))),
+          unset_means("0.9; 0.95 with muon, 0.8 where weights are not predicted",
                       real_option("momentum", "M", options.momentum, {0, 1},
                                   "sgd-momentum, muon: momentum of the gradient. Without "
                                   "--optimizer and --plan, it means sgd-momentum.")),
           flag_option("nesterov", options.nesterov,
                       "sgd-momentum: Nesterov's momentum. Without --optimizer and --plan, it means "
                       "sgd-momentum."),
-          unset_means("0.9,0.999; 0.8,0.95 with adam where virtual workers push updates",
+          unset_means("0.9,0.999; 0.8,0.95 with adam where weights are not predicted",
                       reals_option("betas", "B1,B2", options.betas, {0, 1},
                                    "adam, adamw, lamb: how much of the moments of the gradient "
                                    "and of its square each step keeps.")),
@@ -118,7 +120,7 @@ OptionGroup training_options(TrainOptions& options) {
                                        "adam, adamw, lamb: share of the first moment in each step, "
                                        "the rest is the gradient itself (quasi-hyperbolic, "
                                        "arXiv 1810.06801).")),
-          unset_means("0.99; 0.9 where virtual workers push updates",
+          unset_means("0.99; 0.9 where weights are not predicted",
                       real_option("alpha", "A", options.alpha, {0, 1},
                                   "rmsprop: how much of the moment of the gradient's square each "
                                   "step keeps.")),
@@ -126,21 +128,20 @@ OptionGroup training_options(TrainOptions& options) {
                                            "adam, adamw, lamb, rmsprop: what is added to the root "
                                            "of the second moment.")),
           unset_means(
-              "0; 0.95 with adam, 0.9 with rmsprop where virtual workers push updates",
+              "0; 0.95 with adam, 0.9 with rmsprop where weights are not predicted",
               real_option("damping", "F", options.damping, {0, 1},
                           "Makes the update of each weight matrix smaller by this share in the "
                           "directions in which it is largest: steadier where updates come late.")),
-          unset_means("1; 6 with adam where virtual workers push updates",
+          unset_means("1; 6 with adam where weights are not predicted",
                       integer_option("damped-directions", "N", options.damped_directions, {1, 64},
                                      "Directions that --damping makes smaller, at most half of "
                                      "those of a matrix.")),
-          elsewhere(
-              {"wd"},
-              unset_means("0.01 with adamw and lamb, 0.1 with muon unless virtual workers push "
-                          "updates, otherwise 0",
-                          real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
-                                      "Weight decay: added to the gradient, or, with "
-                                      "adamw, lamb and muon, apart from it."))),
+          elsewhere({"wd"},
+                    unset_means("0.01 with adamw and lamb, 0.1 with muon where weights are "
+                                "predicted, otherwise 0",
+                                real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
+                                            "Weight decay: added to the gradient, or, with "
+                                            "adamw, lamb and muon, apart from it."))),
           unset_means("matrices with adamw, lamb and muon, otherwise all",
                       choice_option("decay-of", options.decay_of, {"matrices", "all"},
                                     "What decays: parameters of two dimensions or more, so no "
@@ -167,15 +168,14 @@ OptionGroup rate_options(RateOptions& options) {
   return {
       "Learning rate schedule, in epochs since the start of training (fractions are allowed)",
       {
-          unset_means("constant; polynomial with adam, rmsprop and muon where virtual workers push "
-                      "updates",
+          unset_means("constant; polynomial with adam, rmsprop and muon where weights are "
+                      "not predicted",
                       choice_option("lr-schedule", options.schedule, rate_rule_names(),
                                     "How the learning rate changes.")),
-          unset_means(
-              "0; a tenth of --epochs with adam, rmsprop and muon where virtual workers push "
-              "updates",
-              real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
-                          "Length of the linear warm-up to --learning-rate.")),
+          unset_means("0; a tenth of --epochs with adam, rmsprop and muon where weights are not "
+                      "predicted",
+                      real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
+                                  "Length of the linear warm-up to --learning-rate.")),
           reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
                        "step: epochs at which the rate decays (is multiplied by --lr-decay)."),
           real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,

@@ -76,8 +76,8 @@ void find_intact(const TrainOptions& options, Resumption& resumption) {
           "--checkpoint-every waves). Give --resume FILE, or start without --resume.");
 }
 
-// What the run does because updates come late, as far as no option says otherwise.
-std::string note_on_late_updates(const TrainOptions& options, const Plan& plan) {
+// How the run damps its steps, as far as no option says otherwise.
+std::string note_on_damping(const TrainOptions& options, const Plan& plan) {
   const OptimizerOptions optimizer = decide_optimizer(options, plan);
   const RateOptions rate = decide_rates(options, plan);
   const OptimizerTraits& traits = optimizer_named(plan.optimizer);
@@ -94,7 +94,7 @@ std::string note_on_late_updates(const TrainOptions& options, const Plan& plan) 
         std::string(traits.alpha ? "--alpha" : "--betas") + ", --damping, --damped-directions";
   }
   return format(
-      "for updates that come late: %s with %s, learning rate %g, %s after a warm-up of %g epochs "
+      "damped steps: %s with %s, learning rate %g, %s after a warm-up of %g epochs "
       "(--optimizer sgd-momentum trains without all of these; %s, --learning-rate, --lr-schedule "
       "and --lr-warmup change them)",
       plan.optimizer.c_str(), own.c_str(), optimizer.learning_rate, rate.schedule->c_str(),
@@ -144,7 +144,7 @@ RateOptions decide_rates(const TrainOptions& options, const Plan& plan) {
 
 std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
   const UsualTraining usual = usual_training(plan);
-  if (usual.for_late_updates) return note_on_late_updates(options, plan);
+  if (usual.damped) return note_on_damping(options, plan);
   if (options.learning_rate || !usual.lowered()) return {};
   return format(
       "learning rate %g instead of %g: up to %d pending updates do not see "

@@ -15,7 +15,7 @@ struct OptimizerTraits {
   bool moments = false;            // has betas and an epsilon
   bool alpha = false;              // has an alpha and an epsilon
   bool orthogonal = false;         // directions of a matrix's change are made equally long
-  bool for_late_updates = false;   // has defaults of its own where updates come late
+  bool usually_damps = false;      // its steps are damped unless weights are predicted
   // Weight decay is no part of the gradient. By default it leaves out parameters of one dimension.
   bool decoupled = false;
   double weight_decay = 0;  // the default

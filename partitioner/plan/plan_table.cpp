@@ -190,11 +190,12 @@ std::string throughput_text(const Plan& plan, const Costs& costs) {
   const double throughput = plan.predicted->throughput;
   std::string text = format("; predicted throughput %.4g samples/s", throughput);
   if (plan.predicted->samples_factor > 1) {
+    const bool damped = unseen_cost(composition(plan), plan.optimizer).serial == 1;
     text += format(
-        "\n  (%.4g samples do not see each other's updates, so that an accuracy takes about %.3g "
+        "\n  (%.4g samples do not see each other's updates%s, so that an accuracy takes about %.3g "
         "times the least\n  number of samples: worth %.4g samples/s; --critical-batch)",
-        unseen_samples(plan), plan.predicted->samples_factor,
-        throughput / plan.predicted->samples_factor);
+        unseen_samples(plan).all(), damped ? "" : ", and steps are not damped",
+        plan.predicted->samples_factor, throughput / plan.predicted->samples_factor);
   }
   const double most = throughput_without_waiting(plan, costs);
   if (most > 0 && throughput < kMostly * most) {

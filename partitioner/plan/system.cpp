@@ -68,24 +68,21 @@ System composition(const Plan& plan) {
   return system;
 }
 
-bool updates_come_late(const System& system) {
-  const SyncTraits& sync = traits(system.sync);
-  return sync.waves() && !traits(system.weights).predicts();
-}
+bool usually_damps(const System& system) { return !traits(system.weights).predicts(); }
 
 std::string usual_optimizer(const System& system) {
-  return updates_come_late(system) ? "adam" : "sgd-momentum";
+  return usually_damps(system) ? "adam" : "sgd-momentum";
 }
 
 std::string usual_scale(const System& system, const std::string& optimizer) {
   if (traits(system.sync).rounds) return "mean";
-  const bool late = updates_come_late(system) && optimizer_named(optimizer).for_late_updates;
-  return late ? "root" : PlanServer{}.scale;
+  const bool damps = usually_damps(system) && optimizer_named(optimizer).usually_damps;
+  return damps ? "root" : PlanServer{}.scale;
 }
 
 Updates updates_of(const System& system, const std::string& optimizer) {
   if (optimizer_named(optimizer).orthogonal) return Updates::orthogonal;
-  const bool usual = updates_come_late(system) && optimizer == usual_optimizer(system);
+  const bool usual = usually_damps(system) && optimizer == usual_optimizer(system);
   return usual ? Updates::damped : Updates::plain;
 }
 

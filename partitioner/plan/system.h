@@ -36,15 +36,15 @@ const System& system_named(const std::string& name);
 // has passed.
 System composition(const Plan& plan);
 
-// Whether virtual workers push updates that were computed without seeing each other, and compute
-// with weights as they are: no prediction makes up for what they miss.
-bool updates_come_late(const System& system);
+// Whether steps are damped unless an option says otherwise, by the optimizers that can
+// (OptimizerTraits::usually_damps): wherever weights are not predicted. Predictions go along
+// the state of an optimizer, which is not damped (docs/training.md, "Damped steps").
+bool usually_damps(const System& system);
 
-// Where updates come late: adam, whose steps do not grow with what adds up unseen; and with an
-// optimizer that has defaults for that, the sum of N virtual workers' updates over the root of N.
-// Elsewhere sgd-momentum and the sum (docs/training.md, "Where updates come late"). Rounds: the
-// mean (docs/outer.md).
+// adam where steps are damped, else sgd-momentum.
 std::string usual_optimizer(const System& system);
+// Where virtual workers push damped steps, their sum over the root of their number, else the sum.
+// Rounds: the mean (docs/outer.md).
 std::string usual_scale(const System& system, const std::string& optimizer);
 // What its updates are, as far as no option of a training says otherwise.
 Updates updates_of(const System& system, const std::string& optimizer);

@@ -284,6 +284,12 @@ std::string optimizer_of(const PlanRequest& request) {
   return request.optimizer.value_or(usual_optimizer(composition(request)));
 }
 
+double PlanRequest::most_worth(std::size_t workers, int of_minibatch, double throughput) const {
+  if (!weighs_lateness()) return throughput;
+  return throughput / least_samples_factor(composition(*this), optimizer_of(*this), workers,
+                                           of_minibatch, critical_batch);
+}
+
 int clock_distance_of(const PlanRequest& request) {
   return request.clock_distance.value_or(usual_clock_distance(composition(request)));
 }

@@ -88,10 +88,7 @@ struct PlanRequest {
     return throughput / samples_factor(plan, critical_batch);
   }
   // The most that it makes of so many virtual workers' samples/s.
-  double most_worth(std::size_t workers, int of_minibatch, double throughput) const {
-    if (!weighs_lateness()) return throughput;
-    return throughput / least_samples_factor(workers, of_minibatch, critical_batch);
-  }
+  double most_worth(std::size_t workers, int of_minibatch, double throughput) const;
 };
 
 // `tables` as in PartitionRequest.

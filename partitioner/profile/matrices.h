@@ -12,8 +12,9 @@ struct MatrixSides {
   bool operator==(const MatrixSides&) const = default;
 };
 
-// Whose update: of an optimizer that damps the changes of matrices as usual where updates come late
-// (--damping in kUsualDirections), of one that makes them orthogonal, or of any other.
+// Whose update: of an optimizer that damps the changes of matrices as usual (--damping in
+// kUsualDirections, where weights are not predicted), of one that makes them orthogonal, or of any
+// other.
 enum class Updates { plain, damped, orthogonal };
 
 inline constexpr int kUsualDirections = 6;

@@ -14,27 +14,41 @@ namespace {
 constexpr double kDecay = 0.1;
 constexpr double kHarmless = 5;  // updates that do not see each other
 
+// Of a damped step: of so many samples, rather than of 32.
+double growth_with_sums(const Plan& plan) {
+  return std::clamp(std::sqrt(static_cast<double>(plan.global_batch()) / 32), 1.0, 4.0);
+}
+
+// What adam, rmsprop and muon damp with.
+UsualTraining usually_damped(const Plan& plan, const System& system,
+                             const OptimizerTraits& optimizer) {
+  UsualTraining usual{.schedule = "polynomial", .warmup = 0.1, .damped = true};
+  if (optimizer.orthogonal) {
+    usual.rate = kDampedMuonRate;
+    usual.momentum = 0.8;
+    usual.weight_decay = 0;
+  } else if (optimizer.alpha) {
+    usual.rate = kDampedRmspropRate;
+    usual.alpha = usual.damping = 0.9;
+  } else {
+    usual.rate = kDampedAdamRate;
+    usual.beta1 = 0.8;
+    usual.beta2 = usual.damping = 0.95;
+    usual.damped_directions = kUsualDirections;
+  }
+  if (!traits(system.sync).waves()) {
+    usual.rate = std::stod(format("%.2g", usual.rate * growth_with_sums(plan)));
+  }
+  return usual;
+}
+
 }  // namespace
 
 UsualTraining usual_training(const Plan& plan) {
   const System system = composition(plan);
   const OptimizerTraits& optimizer = optimizer_named(plan.optimizer);
-  if (updates_come_late(system) && optimizer.for_late_updates) {
-    UsualTraining late{.schedule = "polynomial", .warmup = 0.1, .for_late_updates = true};
-    if (optimizer.orthogonal) {
-      late.rate = kLateMuonRate;
-      late.momentum = 0.8;
-      late.weight_decay = 0;
-    } else if (optimizer.alpha) {
-      late.rate = kLateRmspropRate;
-      late.alpha = late.damping = 0.9;
-    } else {
-      late.rate = kLateAdamRate;
-      late.beta1 = 0.8;
-      late.beta2 = late.damping = 0.95;
-      late.damped_directions = kUsualDirections;
-    }
-    return late;
+  if (usually_damps(system) && optimizer.usually_damps) {
+    return usually_damped(plan, system, optimizer);
   }
   if (optimizer.orthogonal) return {.rate = kAdamRate, .momentum = 0.95};
   if (optimizer.moments || optimizer.alpha) return {.rate = kAdamRate};

@@ -30,9 +30,9 @@ constexpr auto fields_of(Type<RateOptions>) {
 
 constexpr double kSgdRate = 0.01;
 constexpr double kAdamRate = 0.001;
-constexpr double kLateAdamRate = 0.0075;
-constexpr double kLateRmspropRate = 0.0025;
-constexpr double kLateMuonRate = 0.01;
+constexpr double kDampedAdamRate = 0.0075;
+constexpr double kDampedRmspropRate = 0.0025;
+constexpr double kDampedMuonRate = 0.01;
 
 // What training does where no option says otherwise.
 struct UsualTraining {
@@ -47,11 +47,15 @@ struct UsualTraining {
   std::optional<double> weight_decay{};  // absent: the optimizer's
   std::string schedule = "constant";     // of the rate
   double warmup = 0;                     // of the rate: a share of the training
-  bool for_late_updates = false;         // all of this
+  bool damped = false;                   // all of this
   bool lowered() const { return rate < kSgdRate && unseen_updates > 1; }
 };
-// Where updates come late (updates_come_late), adam, rmsprop and muon have what was found to lose
-// least there (docs/training.md, "Where updates come late").
+// Where weights are not predicted (usually_damps), adam, rmsprop and muon have what was found to
+// lose least where updates do not see each other (docs/training.md, "Damped steps"). Their rates
+// are of minibatches of 32. Gradients that virtual workers and replicas sum before an update make
+// one minibatch: its rate grows with the root of its samples, up to four times, the most that was
+// tried (benchmarks/results/2026-11-28-samples-to-target.md). Parameter servers scale what is
+// pushed instead (usual_scale).
 //
 // Otherwise the rate is kAdamRate with adam, adamw, lamb, rmsprop and muon, else kSgdRate. With
 // sgd-momentum under WSP and ASP every virtual worker adds its own updates, and adds them late: N

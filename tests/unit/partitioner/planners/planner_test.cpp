@@ -63,7 +63,11 @@ TEST(Planner, TheUsualOptimizerAndScale) {
     EXPECT_EQ(plan.optimizer, "adam") << system;
     EXPECT_EQ(plan.server->scale, "root") << system;
   }
-  request.system = "dapple";
+  for (const char* system : {"dapple", "data-parallel", "pipedream"}) {
+    request.system = system;
+    EXPECT_EQ(make_plan(request).optimizer, "adam") << system;
+  }
+  request.system = "spectrain";
   EXPECT_EQ(make_plan(request).optimizer, "sgd-momentum");
   request.system = "hetpipe";
   request.optimizer = "adamw";

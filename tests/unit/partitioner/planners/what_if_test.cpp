@@ -225,7 +225,7 @@ TEST(WhatIf, APoolOnWhichNothingFitsIsAnswered) {
 TEST(WhatIf, ChangesAreOfTheObjective) {
   PlanRequest asked = request();
   asked.objective = PlanObjective::time_to_accuracy;
-  asked.critical_batch = 32;
+  asked.critical_batch = 100;
   const Plan plan = make_plan(asked);
   const auto answers = what_if(asked, plan, {{"-n1", after("-n1"), asked.profile}});
   ASSERT_EQ(answers.size(), 2u);
