@@ -192,9 +192,9 @@ std::string throughput_text(const Plan& plan, const Costs& costs) {
   if (plan.predicted->samples_factor > 1) {
     const bool damped = unseen_cost(composition(plan), plan.optimizer).serial == 1;
     text += format(
-        "\n  (%.4g samples do not see each other's updates%s, so that an accuracy takes about %.3g "
+        "\n  (%.4g samples do not see each other's updates%s that an accuracy takes about %.3g "
         "times the least\n  number of samples: worth %.4g samples/s; --critical-batch)",
-        unseen_samples(plan).all(), damped ? "" : ", and steps are not damped",
+        unseen_samples(plan).all(), damped ? ", so" : ", and steps are not damped,\n  so",
         plan.predicted->samples_factor, throughput / plan.predicted->samples_factor);
   }
   const double most = throughput_without_waiting(plan, costs);
