@@ -16,7 +16,10 @@ std::vector<std::int64_t> running_sums(std::span<const std::int64_t> values) {
 }  // namespace
 
 ModelCuts::ModelCuts(const Profile& profile)
-    : readers(profile.layers.size()), crossing(profile.layers.size() + 1), parameters(1, 0) {
+    : readers(profile.layers.size()),
+      crossing(profile.layers.size() + 1),
+      next_reader(crossing.size()),
+      parameters(1, 0) {
   const auto layers = static_cast<int>(profile.layers.size());
   const std::vector<std::int64_t> own = own_parameter_bytes(profile);
   tied = tied_weights(profile);
@@ -33,8 +36,11 @@ ModelCuts::ModelCuts(const Profile& profile)
     const auto at = static_cast<std::size_t>(l);
     if (!kept_for_readers.empty()) kept_for_readers[at] = profile.layers[at].kept_for_readers;
     if (readers[at].empty()) continue;
+    auto reader = readers[at].begin();
     for (int cut = l + 1; cut <= readers[at].back(); ++cut) {
+      while (*reader < cut) ++reader;
       crossing[static_cast<std::size_t>(cut)].push_back(l);
+      next_reader[static_cast<std::size_t>(cut)].push_back(*reader);
     }
   }
 }

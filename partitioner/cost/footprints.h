@@ -12,7 +12,7 @@
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/footprint.h"
-#include "partitioner/cost/gradient_bytes.h"
+#include "partitioner/cost/gradient_peaks.h"
 #include "partitioner/cost/run_maxima.h"
 #include "partitioner/profile/tied.h"
 
@@ -24,9 +24,10 @@ namespace hetpipe {
 struct ModelCuts {
   explicit ModelCuts(const Profile& profile);
 
-  std::vector<std::vector<int>> readers;   // [layer], ascending
-  std::vector<std::vector<int>> crossing;  // [cut]: layers before it with a reader behind it
-  std::vector<std::int64_t> parameters;    // running sums of layers' own
+  std::vector<std::vector<int>> readers;      // [layer], ascending
+  std::vector<std::vector<int>> crossing;     // [cut]: layers before it with a reader behind it
+  std::vector<std::vector<int>> next_reader;  // [cut]: of each of these, the first behind it
+  std::vector<std::int64_t> parameters;       // running sums of layers' own
   std::vector<TiedWeight> tied;
   std::vector<std::int64_t> of_layer;        // parameters, those of other layers too
   std::vector<std::pair<int, double>> read;  // layers that read samples, bytes of each sample
@@ -84,6 +85,12 @@ class Footprints {
     const std::int64_t of_last = kept_[static_cast<std::size_t>(end)];
     return {std::max(most.unknown, last.unknown), std::max<std::int64_t>(0, most.known - freed),
             std::max({std::int64_t{0}, most.adding - freed, last.adding - of_last})};
+  }
+  // No less than the larger of working and gradients.
+  std::int64_t works_on_at_most(int first, int end, std::int64_t stash) const {
+    const GradientPeaks::Most most = gradients_.at_most(first, end);
+    return std::max({std::int64_t{0}, most.unknown,
+                     most.known - kept_[static_cast<std::size_t>(first)] - stash});
   }
   std::int64_t samples_ahead(int first, int end) const {
     if (!own_memory_) return 0;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/cost/gradient_bytes.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace hetpipe {
 
 GradientBytes::GradientBytes(const Profile& profile, const LayerCosts& costs)
@@ -69,87 +72,6 @@ GradientBytes::OfLayer GradientBytes::of(int l, int first, int end) const {
   if (!chained_[at] || l == first) made = 0;
   if (last) return {.unknown = std::max(here, made)};
   return {made > 0 ? here + made : 0, here};
-}
-
-GradientPeaks::Most GradientPeaks::of_layer(int l, int first, int end) const {
-  const auto at = static_cast<std::size_t>(l);
-  const GradientBytes::OfLayer bytes = gradients_.of(l, first, end);
-  Most most;
-  if (bytes.known == 0 || !gradients_.measured()) most.unknown = bytes.unknown;
-  if (bytes.known > 0) most.known = bytes.known + kept_[at + 1];
-  if (parameters_[at] > 0) {
-    most.adding = std::max(bytes.known, bytes.unknown) + parameters_[at] + kept_[at + 1];
-  }
-  return most;
-}
-
-GradientPeaks::Most GradientPeaks::one_by_one(int first, int end) const {
-  Most most;
-  for (int l = first; l + 1 < end; ++l) most.raise(of_layer(l, first, end));
-  return most;
-}
-
-namespace {
-
-RunMaxima maxima_of(std::span<const GradientPeaks::Most> layers,
-                    std::int64_t GradientPeaks::Most::*member) {
-  std::vector<std::int64_t> values;
-  values.reserve(layers.size());
-  for (const GradientPeaks::Most& most : layers) values.push_back(most.*member);
-  return RunMaxima(std::move(values));
-}
-
-}  // namespace
-
-GradientPeaks::GradientPeaks(const Profile& profile, const LayerCosts& costs,
-                             std::vector<std::int64_t> kept, std::vector<std::int64_t> parameters)
-    : gradients_(profile, costs), kept_(std::move(kept)), parameters_(std::move(parameters)) {
-  const int layers = gradients_.layers();
-  // As if it were neither the first nor the last, and no tensor came from or went elsewhere.
-  std::vector<Most> inside;
-  inside.reserve(static_cast<std::size_t>(layers));
-  for (int l = 0; l < layers; ++l) inside.push_back(of_layer(l, -1, layers + 1));
-  unknown_ = maxima_of(inside, &Most::unknown);
-  known_ = maxima_of(inside, &Most::known);
-  adding_ = maxima_of(inside, &Most::adding);
-  for (int first = 0; first <= layers; ++first) {
-    front_.push_back({first + 1});
-    back_.push_back({first - 1});
-  }
-  const auto comes_from_before = [&](int l, int producer) {
-    for (int first = producer + 1; first < l; ++first) {
-      Edge& edge = front_[static_cast<std::size_t>(first)];
-      edge.bound = std::max(edge.bound, l + 1);
-    }
-  };
-  for (int l = 0; l < layers; ++l) {
-    for (const GradientBytes::Tensor& input : gradients_.inputs(l)) {
-      comes_from_before(l, input.producer);
-    }
-    for (const GradientBytes::Tensor& tensor : gradients_.passing(l)) {
-      comes_from_before(l, tensor.producer);
-      for (int end = l + 2; end <= tensor.next_reader; ++end) {
-        Edge& edge = back_[static_cast<std::size_t>(end)];
-        edge.bound = std::min(edge.bound, l);
-      }
-    }
-  }
-  for (int cut = 0; cut <= layers; ++cut) {
-    Edge& front = front_[static_cast<std::size_t>(cut)];
-    for (int l = cut; l < std::min(front.bound, layers); ++l) {
-      front.most.raise(of_layer(l, cut, layers + 1));
-    }
-    Edge& back = back_[static_cast<std::size_t>(cut)];
-    for (int l = back.bound; l + 1 < cut; ++l) back.most.raise(of_layer(l, -1, cut));
-  }
-  for (int l = 0; l < layers; ++l) {
-    Last last{l - 1};  // alone it is a stage of its own kind
-    for (const GradientBytes::Tensor& input : gradients_.inputs(l)) {
-      last.first_input = std::min(last.first_input, input.producer);
-    }
-    last.most = of_layer(l, -1, l + 1);
-    last_.push_back(last);
-  }
 }
 
 }  // namespace hetpipe

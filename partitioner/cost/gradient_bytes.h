@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "partitioner/cost/run_maxima.h"
 #include "partitioner/profile/profile.h"
 
 // What backwards work on.
@@ -64,67 +62,6 @@ class GradientBytes {
   std::vector<bool> chained_;          // alone reads the layer before it, and is read by the next
   ByLayer inputs_;
   ByLayer passing_;  // that bypass it
-};
-
-// The most of these over the layers of a stage, for searches that ask millions of times.
-class GradientPeaks {
- public:
-  // `kept`: running sums of the layers' stashes, [layers + 1]; `parameters`: of each layer.
-  GradientPeaks(const Profile& profile, const LayerCosts& costs, std::vector<std::int64_t> kept,
-                std::vector<std::int64_t> parameters);
-
-  const GradientBytes& of_layers() const { return gradients_; }
-
-  struct Most {
-    std::int64_t unknown = 0;  // GradientBytes::OfLayer::unknown where no more is known
-    std::int64_t known = 0;    // with the stashes of all layers up to its own; 0: none
-    std::int64_t adding = 0;   // likewise, of either, with the layer's parameters; 0: none
-    void raise(const Most& other) {
-      unknown = std::max(unknown, other.unknown);
-      known = std::max(known, other.known);
-      adding = std::max(adding, other.adding);
-    }
-  };
-  // Of the layers of the stage [first, end) but the last.
-  Most before_last(int first, int end) const {
-    const Edge& front = front_[static_cast<std::size_t>(first)];
-    const Edge& back = back_[static_cast<std::size_t>(end)];
-    const bool apart = front.bound <= back.bound && front.bound < end && back.bound > first;
-    if (!apart) return one_by_one(first, end);
-    Most most = front.most;
-    most.raise(back.most);
-    if (front.bound < back.bound) {
-      most.raise({unknown_.of(front.bound, back.bound), known_.of(front.bound, back.bound),
-                  adding_.of(front.bound, back.bound)});
-    }
-    return most;
-  }
-  Most last(int first, int end) const {
-    const Last& last = last_[static_cast<std::size_t>(end - 1)];
-    return first <= last.first_input ? last.most : of_layer(end - 1, first, end);
-  }
-
- private:
-  // The first layer, and those behind it that tensors from before it reach or bypass; or those
-  // before a stage's last one that tensors bypass on their way to other stages: the gradients of
-  // these tensors are messages.
-  struct Edge {
-    int bound = 0;  // one past them, or the first
-    Most most{};    // of them
-  };
-  struct Last {
-    int first_input = 0;  // where the first of its inputs is made
-    Most most{};          // in a stage that has them all
-  };
-  Most of_layer(int l, int first, int end) const;
-  Most one_by_one(int first, int end) const;
-
-  GradientBytes gradients_;
-  std::vector<std::int64_t> kept_;
-  std::vector<std::int64_t> parameters_;
-  std::vector<Edge> front_, back_;  // [first], [end]
-  std::vector<Last> last_;          // [layer]
-  RunMaxima unknown_, known_, adding_;
 };
 
 }  // namespace hetpipe

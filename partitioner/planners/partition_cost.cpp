@@ -15,18 +15,26 @@ int first_from(const std::vector<int>& consumers, int from) {
 
 }  // namespace
 
+double PartitionSearch::memory_value(int k, std::int64_t bytes) const {
+  return static_cast<double>(bytes) / static_cast<double>(at(k).memory);
+}
+
 double PartitionSearch::value(const Bound& bound, int k) const {
-  const auto available = at(k).memory;
-  if (objective_ == Objective::memory) {
-    return static_cast<double>(bound.memory) / static_cast<double>(available);
-  }
-  return bound.memory > available ? kInfinity : bound.seconds;
+  if (objective_ == Objective::memory) return memory_value(k, bound.memory);
+  return bound.memory > at(k).memory ? kInfinity : bound.seconds;
 }
 
 std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received, std::int64_t sent,
                                      const PipelineBound::Tied& tied) const {
   const Position& position = positions_[at_index(k)];
   return position.need->bytes(position.device->footprints(), s, e, received, sent, tied);
+}
+
+bool PartitionSearch::fits(int k, int s, int e, std::int64_t received, std::int64_t sent,
+                           const PipelineBound::Tied& tied) const {
+  const Position& position = positions_[at_index(k)];
+  const PartitionDevice& device = *position.device;
+  return position.need->fits(device.footprints(), s, e, received, sent, tied, device.memory);
 }
 
 // Weights come from any earlier part, gradients from any later one; each is a message of its own.
@@ -83,24 +91,30 @@ PartitionSearch::TiedBound PartitionSearch::tied_with_cuts(int k, int s, int e) 
 }
 
 bool PartitionSearch::may_be_below(double limit, int k, int s, int e) const {
-  const double seconds = computing(k, s, e);
-  if (objective_ == Objective::time && seconds >= limit) return false;
-  return value({seconds, memory(k, s, e, 0, 0, {0, 0})}, k) < limit;
+  if (objective_ == Objective::memory) return memory_value(k, memory(k, s, e, 0, 0, {})) < limit;
+  return computing(k, s, e) < limit && fits(k, s, e, 0, 0, {});
 }
 
-PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
-  work_ += 1 + static_cast<std::int64_t>(m_.cuts->crossing[at_index(s)].size() +
-                                         m_.cuts->crossing[at_index(e)].size());
+double PartitionSearch::relaxed(double limit, int k, int s, int e) {
+  const std::vector<int>& before = m_.cuts->crossing[at_index(s)];
+  const std::vector<int>& behind = m_.cuts->crossing[at_index(e)];
+  work_ += 1 + static_cast<std::int64_t>(before.size() + behind.size());
   const Position& position = positions_[at_index(k)];
+  const std::vector<std::int64_t>& output = position.device->output();
+  const double compute = computing(k, s, e);
   double seconds = 0;
+  const auto too_slow = [&] {  // the rest only adds to it
+    return objective_ == Objective::time && compute + m_.micro_batches * seconds >= limit;
+  };
   // Activations: the output of layer s - 1 comes from the stage before; what is older from any
   // earlier one.
   bool direct = false;
   bool distant = false;
   std::int64_t received = 0;
-  for (const int producer : m_.cuts->crossing[at_index(s)]) {
-    if (first_from(m_.cuts->readers[at_index(producer)], s) >= e) continue;
-    received += position.device->output()[at_index(producer)];
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (m_.cuts->next_reader[at_index(s)][i] >= e) continue;
+    const int producer = before[i];
+    received += output[at_index(producer)];
     const bool from_neighbour = producer == s - 1;
     const Link& way = from_neighbour ? link(k - 1, k) : before_[at_index(k)][at_index(producer)];
     (from_neighbour ? direct : distant) = true;
@@ -108,25 +122,30 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
   }
   if (direct) seconds += link(k - 1, k).latency;
   if (distant && !direct) seconds += position.before.latency;
+  if (too_slow()) return kInfinity;
   // Gradients: of what layer e consumes they come from the stage behind, of the rest from any later
   // one.
   direct = distant = false;
   std::int64_t sent = 0;
-  for (const int producer : m_.cuts->crossing[at_index(e)]) {
+  for (std::size_t i = 0; i < behind.size(); ++i) {
+    const int producer = behind[i];
     if (producer < s) continue;
-    sent += position.device->output()[at_index(producer)];
-    const int consumer = first_from(m_.cuts->readers[at_index(producer)], e);
+    sent += output[at_index(producer)];
+    const int consumer = m_.cuts->next_reader[at_index(e)][i];
     const bool to_neighbour = consumer == e;
     const Link& way = to_neighbour ? link(k + 1, k) : after_[at_index(k)][at_index(consumer)];
     (to_neighbour ? direct : distant) = true;
-    seconds += static_cast<double>(position.device->output()[at_index(producer)]) / way.bandwidth;
+    seconds += static_cast<double>(output[at_index(producer)]) / way.bandwidth;
   }
   if (direct) seconds += link(k + 1, k).latency;
   if (distant && !direct) seconds += position.after.latency;
-  const auto& compute = position.device->compute();
+  if (too_slow()) return kInfinity;
   const TiedBound tied = m_.cuts->tied.empty() ? TiedBound() : tied_relaxed(k, s, e);
-  return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds + tied.seconds,
-          memory(k, s, e, received, sent, tied.bytes)};
+  if (objective_ == Objective::memory) {
+    return memory_value(k, memory(k, s, e, received, sent, tied.bytes));
+  }
+  if (!fits(k, s, e, received, sent, tied.bytes)) return kInfinity;
+  return compute + m_.micro_batches * seconds + tied.seconds;
 }
 
 PartitionSearch::Bound PartitionSearch::with_cuts(int k) {

@@ -93,7 +93,7 @@ void PartitionSearch::bound_suffixes() {
         ++work_;
         if (!may_be_below(std::min(to_win(), best), k, s, e)) return false;
         if (rest[at_index(e)] >= best || !wins(rest[at_index(e)])) return true;
-        best = std::min(best, std::max(rest[at_index(e)], value(relaxed(k, s, e), k)));
+        best = std::min(best, std::max(rest[at_index(e)], relaxed(best, k, s, e)));
         return true;
       };
       int low = first;
@@ -134,7 +134,7 @@ bool PartitionSearch::tighten_starts() {
         ++work_;
         if (!may_be_below(std::min(to_win(), best), k, s, e)) break;
         if (so_far[at_index(s)] >= best || !wins(so_far[at_index(s)])) continue;
-        best = std::min(best, std::max(so_far[at_index(s)], value(relaxed(k, s, e), k)));
+        best = std::min(best, std::max(so_far[at_index(s)], relaxed(best, k, s, e)));
       }
     }
     int first = m_.layers;
@@ -172,7 +172,7 @@ void PartitionSearch::descend(int k, int s) {
     if (!may_be_below(to_win(), k, s, e)) break;
     const double rest = suffix_[at_index(k + 1)][at_index(e)];
     if (!wins(rest)) continue;
-    const double bound = std::max(rest, value(relaxed(k, s, e), k));
+    const double bound = std::max(rest, relaxed(to_win(), k, s, e));
     if (wins(bound)) ends.emplace_back(bound, e);
   }
   std::sort(ends.begin(), ends.end());
@@ -249,7 +249,7 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
         const double rest = sum[at_index(k + 1)][at_index(e)];
         if (rest == kInfinity) continue;
         if (seconds + rest >= sum[at_index(k)][at_index(s)]) continue;
-        const double cost = value(relaxed(k, s, e), k);
+        const double cost = relaxed(found_.value, k, s, e);
         if (cost > limit || cost + rest >= sum[at_index(k)][at_index(s)]) continue;
         sum[at_index(k)][at_index(s)] = cost + rest;
         end[at_index(k)][at_index(s)] = e;

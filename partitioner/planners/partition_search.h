@@ -108,10 +108,14 @@ class PartitionSearch {
   }
   // Without messages; false from some e on.
   bool may_be_below(double limit, int k, int s, int e) const;
-  Bound relaxed(int k, int s, int e);  // whatever the other cuts are
+  // The value whatever the other cuts are; infinite where it is not below the limit.
+  double relaxed(double limit, int k, int s, int e);
   Bound with_cuts(int k);              // with the cuts made so far
   std::int64_t memory(int k, int s, int e, std::int64_t received, std::int64_t sent,
                       const PipelineBound::Tied& tied) const;
+  bool fits(int k, int s, int e, std::int64_t received, std::int64_t sent,
+            const PipelineBound::Tied& tied) const;
+  double memory_value(int k, std::int64_t bytes) const;
   // Of tied weights, per minibatch, where the other parts are not fixed.
   struct TiedBound {
     double seconds = 0;

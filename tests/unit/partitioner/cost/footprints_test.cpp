@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
+#include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/cost/pipeline_bound.h"
 
@@ -99,6 +101,64 @@ TEST(Footprints, AreThoseOfTheStagesOneByOne) {
   }
 }
 
+// Skips between the two halves, as a U-net has, or a tensor that all layers of the second half
+// read, beside those of random_case(): tensors from before a stage and those that go behind it
+// bypass the same layers.
+Case case_of_long_skips(std::mt19937& random) {
+  Case c = random_case(random);
+  const int layers = static_cast<int>(c.profile.layers.size());
+  const bool shared = random() % 3 == 0;
+  for (int l = layers / 2 + 1; l < layers; ++l) {
+    std::vector<int>& inputs = c.profile.layers[static_cast<std::size_t>(l)].inputs;
+    if (!shared && random() % 3 == 0) continue;
+    inputs.push_back(shared ? layers / 3 : layers - l);
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+  }
+  return c;
+}
+
+TEST(Footprints, OfLongSkipsAreThoseOfTheStagesOneByOne) {
+  std::mt19937 random(20);
+  for (int round = 0; round < 300; ++round) {
+    const Case c = case_of_long_skips(random);
+    const int layers = c.ends.back();
+    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8, 1);
+    for (int first = 0; first < layers; ++first) {
+      for (int end = first + 1; end <= layers; ++end) {
+        SCOPED_TRACE(format("round %d, layers %d ... %d of %d", round, first, end, layers));
+        std::vector<int> ends{end};
+        if (first > 0) ends.insert(ends.begin(), first);
+        if (end < layers) ends.push_back(layers);
+        const StageFootprint expected =
+            stage_footprint(c.profile, c.costs, ends, StageId{first > 0 ? 1 : 0}, 1);
+        const StageFootprint alone = table.alone(first, end);
+        EXPECT_EQ(alone.working, expected.working);
+        EXPECT_EQ(alone.gradients, expected.gradients);
+        EXPECT_EQ(alone.adding, expected.adding);
+        EXPECT_GE(table.works_on_at_most(first, end, alone.stash_once),
+                  std::max(alone.working, alone.gradients));
+      }
+    }
+  }
+}
+
+TEST(ModelCuts, NameTheNextReaders) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    const Case c = case_of_long_skips(random);
+    const ModelCuts cuts(c.profile);
+    for (std::size_t cut = 0; cut < cuts.crossing.size(); ++cut) {
+      ASSERT_EQ(cuts.next_reader[cut].size(), cuts.crossing[cut].size());
+      for (std::size_t i = 0; i < cuts.crossing[cut].size(); ++i) {
+        const auto& readers = cuts.readers[static_cast<std::size_t>(cuts.crossing[cut][i])];
+        EXPECT_EQ(cuts.next_reader[cut][i],
+                  *std::lower_bound(readers.begin(), readers.end(), static_cast<int>(cut)));
+      }
+    }
+  }
+}
+
 // With a layer more nothing becomes less: what a search cuts off needs it to be so.
 TEST(Footprints, GrowWithTheirEnd) {
   std::mt19937 random(11);
@@ -145,11 +205,16 @@ TEST(PipelineBound, IsTheLedgersToTheByte) {
     for (std::size_t k = 0; k < c.ends.size(); ++k) {
       const StageId stage{static_cast<int>(k)};
       const StageFootprint whole = table.of(c.ends, stage);
-      EXPECT_EQ(
-          PipelineBound(shape, stage)
-              .bytes(table, first, c.ends[k], whole.received_once, whole.sent / shape.micro_batches,
-                     {whole.tied_sent, whole.tied_received}),
-          stage_ledger(whole, shape, stage).total());
+      const PipelineBound bound(shape, stage);
+      const std::int64_t bytes = stage_ledger(whole, shape, stage).total();
+      const std::int64_t sent = whole.sent / shape.micro_batches;
+      const PipelineBound::Tied tied{whole.tied_sent, whole.tied_received};
+      EXPECT_EQ(bound.bytes(table, first, c.ends[k], whole.received_once, sent, tied), bytes);
+      for (const std::int64_t beside : {-1000, -100, -10, -1, 0, 1, 10, 100, 1000}) {
+        EXPECT_EQ(
+            bound.fits(table, first, c.ends[k], whole.received_once, sent, tied, bytes + beside),
+            beside >= 0);
+      }
       first = c.ends[k];
     }
   }
