@@ -110,7 +110,7 @@ class PartitionSearch {
   bool may_be_below(double limit, int k, int s, int e) const;
   // The value whatever the other cuts are; infinite where it is not below the limit.
   double relaxed(double limit, int k, int s, int e);
-  Bound with_cuts(int k);              // with the cuts made so far
+  Bound with_cuts(int k);  // with the cuts made so far
   std::int64_t memory(int k, int s, int e, std::int64_t received, std::int64_t sent,
                       const PipelineBound::Tied& tied) const;
   bool fits(int k, int s, int e, std::int64_t received, std::int64_t sent,

@@ -33,6 +33,10 @@ constexpr double kWorthImproving = 0.75;         // of it: what a planner's plan
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr double kWorthPolishing = 0.95;         // of the best so far
 constexpr std::size_t kPolished = 4;
+constexpr double kFurtherBehind = 0.85;  // of the best so far, where lateness counts
+constexpr std::size_t kPolishedBehind = 2;
+constexpr int kPolishings = 3;         // of a plan
+constexpr double kGainsOn = 1.02;      // of worth: what each must bring for another one
 constexpr int kFollowed = 3;           // times that a choice is made anew
 constexpr double kNearBest = 0.85;     // of the best, of rows worth looking at again
 constexpr double kMayWin = 0.93;       // of what is to be beaten, before any step
@@ -193,18 +197,34 @@ class Search {
   ScoredPlan polished(const ScoredPlan& chosen) {
     if (exact_ || devices_ > static_cast<int>(kSmallPool)) return chosen;
     found_.enter(chosen.space);
-    scores_.allow(budget_ / 4);
-    return polish(*spaces_[chosen.space], scores_, found_, chosen, speeds_);
+    return polish(*spaces_[chosen.space], scores_, found_, chosen, budget_ / 4);
   }
 
   // The best ones that differ in row or number of virtual workers: the best of all may be another
-  // one then.
+  // one then. Where late updates count, fewer and longer pipelines may be best, whose cuts gain
+  // most: of those that are further behind some, too.
   void polish_best() {
     if (devices_ > static_cast<int>(kSmallPool)) return;
     std::set<std::pair<std::size_t, std::size_t>> tried;  // space, number of virtual workers
-    for (const ScoredPlan& start : best_first(found_.all())) {
-      if (start.worth < kWorthPolishing * found_.best() || tried.size() == kPolished) return;
-      if (tried.emplace(start.space, start.plan.virtual_workers.size()).second) polished(start);
+    const auto polish_some = [&](double least, std::size_t most) {
+      std::size_t begun = 0;
+      for (const ScoredPlan& start : best_first(found_.all())) {
+        if (start.worth < least * found_.best() || begun == most) return;
+        if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
+        polish_on(start);
+        ++begun;
+      }
+    };
+    polish_some(kWorthPolishing, kPolished);
+    if (weighs()) polish_some(kFurtherBehind, kPolishedBehind);
+  }
+
+  // Again where its share of the work has ended it, as long as it gains.
+  void polish_on(ScoredPlan plan) {
+    for (int i = 0; i < kPolishings; ++i) {
+      const double before = plan.worth;
+      plan = polished(plan);
+      if (!scores_.spent() || plan.worth < kGainsOn * before) return;
     }
   }
 

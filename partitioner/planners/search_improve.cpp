@@ -8,50 +8,15 @@
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
+#include "partitioner/planners/search_moves.h"
 #include "partitioner/planners/search_run.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kBetter = 1 + 1e-9;
 constexpr double kNearlyAsSlow = 0.9;  // of the slowest virtual worker's time
 constexpr std::array kMessageWeights{1.0, 0.2};
 constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
-
-// Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
-std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {
-  std::map<std::string, std::vector<std::size_t>> groups;
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    std::vector<DeviceName> devices;
-    std::string key;
-    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
-      key += std::to_string(stage.end_layer) + ':';
-      for (const DeviceName& device : stage.devices) {
-        key += cluster.kind_of(device).name + ',';
-        devices.push_back(device);
-      }
-    }
-    groups[key + worker_key(cluster, devices)].push_back(vw);
-  }
-  std::vector<std::vector<std::size_t>> result;
-  for (auto& [key, members] : groups) result.push_back(std::move(members));
-  return result;
-}
-
-// One layer across cut k of the virtual workers named: +1 to the stage before it, -1 from it.
-std::optional<Plan> moved_cut(Plan plan, const std::vector<std::size_t>& workers, std::size_t k,
-                              int by) {
-  for (const std::size_t vw : workers) {
-    auto& stages = plan.virtual_workers[vw].stages;
-    stages[k].end_layer += by;
-    stages[k + 1].first_layer += by;
-    if (stages[k].end_layer <= stages[k].first_layer ||
-        stages[k + 1].end_layer <= stages[k + 1].first_layer) {
-      return std::nullopt;
-    }
-  }
-  return plan;
-}
 
 class Improver {
  public:
@@ -73,24 +38,6 @@ class Improver {
       better = knobs() || better;
       better = (replicated(best_.plan) ? replicas() : devices()) || better;
     }
-  }
-
-  // Every cut of every virtual worker, whether it seems to set the pace or not.
-  ScoredPlan polished() {
-    bool better = true;
-    while (better && !scores_.spent()) {
-      better = false;
-      for (std::size_t vw = 0; vw < best_.plan.virtual_workers.size(); ++vw) {
-        for (std::size_t k = 0; k + 1 < best_.plan.virtual_workers[vw].stages.size(); ++k) {
-          for (const int by : {1, -1}) {
-            auto plan = moved_cut(best_.plan, {vw}, k, by);
-            if (!plan || (replicated(*plan) && !space_.share(*plan))) continue;
-            better = take(*plan) || better;
-          }
-        }
-      }
-    }
-    return best_;
   }
 
  private:
@@ -351,11 +298,6 @@ class Improver {
 void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
              std::span<const double> kind_speed) {
   Improver(space, scores, found, std::move(start), kind_speed).run();
-}
-
-ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
-                  std::span<const double> kind_speed) {
-  return Improver(space, scores, found, std::move(start), kind_speed).polished();
 }
 
 }  // namespace hetpipe

@@ -77,9 +77,9 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
 void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
              std::span<const double> kind_speed);
 
-// The plan with its cuts moved, layer by layer, as long as that helps.
+// The plan with its cuts moved, layer by layer, as long as that helps and takes no more actions.
 ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
-                  std::span<const double> kind_speed);
+                  std::int64_t actions);
 
 // Every plan of unreplicated stages with Nm up to twice the devices, if there are few enough of
 // them: true when all were simulated or ruled out by computing alone.

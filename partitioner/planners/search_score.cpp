@@ -43,6 +43,13 @@ SimulationRequest without_ledgers(CostTable& costs) {
   return request;
 }
 
+// In rounds of many waves a worker mostly works without exchanging anything, and it takes as many
+// simulated actions to see more. What no flush ends cannot do without its servers.
+bool exchanges_seldom(const Plan& plan) {
+  const System system = composition(plan);
+  return traits(system.sync).rounds && traits(system.schedule).has_flush;
+}
+
 // Without a server a worker's memory also hangs on who adds up gradients with it.
 std::string sums_key(const Plan& plan, std::size_t vw) {
   if (plan.server || plan.virtual_workers.size() == 1) return "";
@@ -151,6 +158,13 @@ std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience
 }
 
 std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
+  if (exchanges_seldom(plan)) {
+    if (!fits(plan, vw)) return std::nullopt;
+    Plan between = plan;
+    between.sync = to_string(SyncRule::all_reduce);
+    between.server.reset();
+    return alone(between, vw);
+  }
   const auto [known, is_new] = alone_.emplace(key(plan, vw), std::nullopt);
   if (!is_new) return known->second;
   Plan one = plan;

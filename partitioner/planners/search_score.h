@@ -33,7 +33,8 @@ class PlanScores {
   std::optional<double> throughput(const Plan& plan, Patience patience = Patience::usual);
   // What simulate() said of this plan, which need not be asked again.
   void note(const Plan& plan, double throughput);
-  // Seconds per minibatch of one virtual worker by itself, without waiting for others; as above.
+  // Seconds per minibatch of one virtual worker by itself, without waiting for others, and of
+  // flushed pipelines between the exchanges of rounds; as above.
   std::optional<double> alone(const Plan& plan, std::size_t vw);
 
   bool spent() const { return actions_ >= most_actions_; }

@@ -141,5 +141,24 @@ TEST(SearchScores, AreThoseOfLedgersAndSimulations) {
   }
 }
 
+// A worker alone takes between rounds what it takes where its gradients are all-reduced with
+// nobody, and seeing that takes a fraction of the actions.
+TEST(SearchScores, OfOneWorkerAloneNeedNoRounds) {
+  PlanRequest request = six_devices();
+  request.system = "data-parallel";
+  request.sync = "outer";
+  Plan plan = make_plan(request);
+  ASSERT_GT(plan.server->round, 1);
+  PlanScores rounds(request.cluster, request.profile);
+  const double seconds = *rounds.alone(plan, 0);
+  PlanScores whole(request.cluster, request.profile);
+  ASSERT_TRUE(whole.throughput(plan));
+  EXPECT_LT(4 * rounds.actions(), whole.actions());
+  plan.sync = "all-reduce";
+  plan.server.reset();
+  plan.virtual_workers.resize(1);
+  EXPECT_DOUBLE_EQ(seconds, simulate(plan, request.cluster, request.profile).iteration_seconds);
+}
+
 }  // namespace search_parts_test
 }  // namespace hetpipe

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_moves.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "partitioner/planners/search_compositions.h"
+
+namespace hetpipe {
+
+std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    std::vector<DeviceName> devices;
+    std::string key;
+    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
+      key += std::to_string(stage.end_layer) + ':';
+      for (const DeviceName& device : stage.devices) {
+        key += cluster.kind_of(device).name + ',';
+        devices.push_back(device);
+      }
+    }
+    groups[key + worker_key(cluster, devices)].push_back(vw);
+  }
+  std::vector<std::vector<std::size_t>> result;
+  for (auto& [key, members] : groups) result.push_back(std::move(members));
+  return result;
+}
+
+std::optional<Plan> moved_cut(Plan plan, const std::vector<std::size_t>& workers, std::size_t k,
+                              int by) {
+  for (const std::size_t vw : workers) {
+    auto& stages = plan.virtual_workers[vw].stages;
+    stages[k].end_layer += by;
+    stages[k + 1].first_layer += by;
+    if (stages[k].end_layer <= stages[k].first_layer ||
+        stages[k + 1].end_layer <= stages[k + 1].first_layer) {
+      return std::nullopt;
+    }
+  }
+  return plan;
+}
+
+}  // namespace hetpipe

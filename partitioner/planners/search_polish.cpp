@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "partitioner/plan/pipeline.h"
+#include "partitioner/planners/search_moves.h"
+#include "partitioner/planners/search_run.h"
+
+namespace hetpipe {
+namespace {
+
+// Moves layers across cuts, one at a time.
+class Polisher {
+ public:
+  Polisher(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start)
+      : space_(space),
+        scores_(scores),
+        found_(found),
+        best_(std::move(start)),
+        cluster_(space.row().request.cluster) {}
+
+  ScoredPlan polished(std::int64_t actions) {
+    const std::int64_t end = scores_.actions() + actions;
+    scores_.allow(actions / 2);
+    bool alone_helps = cuts_by_themselves();
+    bool better = true;
+    while (better) {
+      scores_.allow(end - scores_.actions());
+      better = single_cuts();
+      alone_helps = alone_helps && cuts_by_themselves();
+      better = better || alone_helps;
+    }
+    return best_;
+  }
+
+ private:
+  // Taken over when it is better.
+  bool try_plan(const Plan& plan) {
+    const auto worth = found_.add(plan, "search");
+    if (!worth || *worth <= best_.worth * kBetter) return false;
+    const std::size_t space = best_.space;
+    best_ = found_.all().back();
+    best_.space = space;
+    return true;
+  }
+
+  // Every cut, of all virtual workers that are alike at once, by the time that one of them takes by
+  // itself: that is simulated sooner than the whole plan.
+  bool cuts_by_themselves() {
+    if (replicated(best_.plan)) return false;
+    Plan plan = best_.plan;
+    bool better = true;
+    while (better) {
+      better = false;
+      for (const auto& members : alike_workers(cluster_, plan)) {
+        better = quicken(plan, members) || better;
+      }
+    }
+    return plan != best_.plan && try_plan(plan);
+  }
+
+  bool quicken(Plan& plan, const std::vector<std::size_t>& members) {
+    bool better = false;
+    double least = scores_.alone(plan, members.front()).value_or(0);
+    const std::size_t stages = plan.virtual_workers[members.front()].stages.size();
+    for (std::size_t k = 0; k + 1 < stages; ++k) {
+      for (const int by : {1, -1}) {
+        while (!scores_.spent()) {
+          auto other = moved_cut(plan, members, k, by);
+          if (!other) break;
+          const auto seconds = scores_.alone(*other, members.front());
+          if (!seconds || *seconds * kBetter >= least) break;
+          plan = *std::move(other);
+          least = *seconds;
+          better = true;
+        }
+      }
+    }
+    return better;
+  }
+
+  // Every cut of every virtual worker, whether it seems to set the pace or not.
+  bool single_cuts() {
+    bool better = false;
+    for (std::size_t vw = 0; vw < best_.plan.virtual_workers.size(); ++vw) {
+      for (std::size_t k = 0; k + 1 < best_.plan.virtual_workers[vw].stages.size(); ++k) {
+        for (const int by : {1, -1}) {
+          if (scores_.spent()) return better;
+          auto plan = moved_cut(best_.plan, {vw}, k, by);
+          if (!plan || (replicated(*plan) && !space_.share(*plan))) continue;
+          better = try_plan(*plan) || better;
+        }
+      }
+    }
+    return better;
+  }
+
+  SearchSpace& space_;
+  PlanScores& scores_;
+  FoundPlans& found_;
+  ScoredPlan best_;
+  const Cluster& cluster_;
+};
+
+}  // namespace
+
+ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
+                  std::int64_t actions) {
+  return Polisher(space, scores, found, std::move(start)).polished(actions);
+}
+
+}  // namespace hetpipe
