@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long planning takes, on one thread: HetPipe's partitioner on random large networks, and the
-// search on whole pools. planner_speed [--smallest] RAW.json ROUNDS CONFIGS [POOL]
+// search on whole pools. planner_speed [--smallest] RAW.json ROUNDS CONFIGS TIED.toml [POOL],
+// where TIED.toml is the profile of a model with tied weights.
 #include <time.h>
 
 #include <algorithm>
@@ -55,13 +56,14 @@ struct PartitionCase {
   PartitionRequest request;
 };
 
-enum class Network { chain, residual, dense_blocks, u_net };
+enum class Network { chain, residual, dense_blocks, u_net, tied };
 
 // What a layer reads beside the one before it.
 std::vector<int> skips_to(Network network, int layer, std::mt19937& random) {
   std::vector<int> inputs;
   switch (network) {
     case Network::chain:
+    case Network::tied:  // the last layer has the first one's parameters
       break;
     case Network::residual:  // blocks of eight layers, as ResNet-152's are
       if (layer % 8 == 7) inputs = {layer - 7};
@@ -114,6 +116,10 @@ PartitionCase random_case(Network network, std::mt19937& random) {
     if (l > 0) layer.inputs.push_back(l - 1);
     std::sort(layer.inputs.begin(), layer.inputs.end());
     layer.parameter_bytes = integer(0, 2'000'000);
+    if (network == Network::tied && l + 1 == kLayers) {
+      layer.shares = c.profile.layers.front().name;
+      layer.parameter_bytes = c.profile.layers.front().parameter_bytes;
+    }
     c.profile.layers.push_back(layer);
     seconds.push_back(share(0.1e-3, 1e-3));
     output.push_back(integer(1'000'000, 10'000'000));
@@ -149,7 +155,8 @@ void measure_partitions(RawValues& raw, int cases) {
   const std::pair<const char*, Network> networks[] = {{"chain", Network::chain},
                                                       {"residual", Network::residual},
                                                       {"dense blocks", Network::dense_blocks},
-                                                      {"U-net", Network::u_net}};
+                                                      {"U-net", Network::u_net},
+                                                      {"chain, tied", Network::tied}};
   for (const auto& [name, network] : networks) {
     std::mt19937 random(20261121);
     std::vector<double> wall, cpu;
@@ -205,8 +212,30 @@ Cluster pool_of(const Pool& pool, const std::string& configs) {
   return cluster;
 }
 
+struct Model {
+  std::string name;
+  Profile profile;
+};
+
+// Of ResNet-152 and VGG-19 as measured, and of one whose first and last layers have the same
+// weights.
+std::vector<Model> models_of(const std::string& configs, const std::string& tied) {
+  std::vector<Model> models;
+  for (const char* name : {"resnet152", "vgg19"}) {
+    models.push_back({name, load_profile(configs + "/profiles/" + name + ".toml")});
+  }
+  Profile profile = load_profile(tied);
+  const auto shares = [](const ProfileLayer& layer) { return !layer.shares.empty(); };
+  if (std::none_of(profile.layers.begin(), profile.layers.end(), shares)) {
+    throw UserError(tied,
+                    "no layer shares another one's parameters. Give a model with tied weights.");
+  }
+  models.push_back({profile.model + ", tied", std::move(profile)});
+  return models;
+}
+
 void measure_searches(RawValues& raw, int rounds, const std::string& configs,
-                      const std::string& only) {
+                      const std::vector<Model>& models, const std::string& only) {
   std::puts(
       "\nThe search, from cluster and profile in memory to the plan, estimates of unmeasured kinds "
       "and the plans of the other planners included, seconds. Systems: hetpipe alone "
@@ -220,8 +249,8 @@ void measure_searches(RawValues& raw, int rounds, const std::string& configs,
   for (const Pool& pool : kPools) {
     if (std::string(pool.name).find(only) == std::string::npos) continue;
     const Cluster cluster = pool_of(pool, configs);
-    for (const char* model : {"resnet152", "vgg19"}) {
-      const Profile profile = load_profile(configs + "/profiles/" + model + ".toml");
+    for (const Model& timed : models) {
+      const char* const model = timed.name.c_str();
       for (const SystemChoice choice : {SystemChoice::requested, SystemChoice::any}) {
         std::vector<double> wall, cpu;
         SearchResult result;
@@ -229,7 +258,7 @@ void measure_searches(RawValues& raw, int rounds, const std::string& configs,
           const Seconds seconds = seconds_of([&] {
             PlanRequest request;
             request.cluster = cluster;
-            request.profile = with_estimates(profile, cluster, Precision::fp32);
+            request.profile = with_estimates(timed.profile, cluster, Precision::fp32);
             request.search = {choice, {0, 1, 4}, {"default", "local"}};  // as the command does
             result = search_plans(request);
           });
@@ -257,16 +286,17 @@ void measure_searches(RawValues& raw, int rounds, const std::string& configs,
 int main(int argc, char** argv) {
   using namespace hetpipe;
   const bool smallest = bench::take_smallest(argc, argv);
-  if (argc != 4 && argc != 5) {
+  if (argc != 5 && argc != 6) {
     std::fprintf(stderr,
-                 "usage: bench_planner_speed [--smallest] RAW.json ROUNDS CONFIGS [POOL]\n");
+                 "usage: bench_planner_speed [--smallest] RAW.json ROUNDS CONFIGS TIED.toml "
+                 "[POOL]\n");
     return 2;
   }
   try {
     bench::RawValues raw(argv[1]);
-    const std::string only = argc == 5 ? argv[4] : "";  // the pools whose names hold this
+    const std::string only = argc == 6 ? argv[5] : "";  // the pools whose names hold this
     if (only.empty()) bench::measure_partitions(raw, smallest ? 1 : 100);
-    bench::measure_searches(raw, std::atoi(argv[2]), argv[3],
+    bench::measure_searches(raw, std::atoi(argv[2]), argv[3], bench::models_of(argv[3], argv[4]),
                             smallest ? bench::kPools[0].name : only);
   } catch (const UserError& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -129,8 +129,11 @@ run_simulator() {
 }
 
 run_planner_speed() {
-  build_targets bench_planner_speed
-  "$build/bin/bench_planner_speed" $smallest "$raw" "$(sized "${REPETITIONS:-5}" 1)" cluster-configs
+  build_targets hetpipe bench_planner_speed
+  "$build/bin/hetpipe" profile --model gpt2 --sample 1024 --classes 50257 --estimate --output "$work/gpt2.toml" > "$work/profile.log"
+  "$build/bin/bench_planner_speed" $smallest "$raw" "$(sized "${REPETITIONS:-5}" 1)" cluster-configs "$work/gpt2.toml"
+  echo
+  echo "ResNet-152 and VGG-19 as measured; GPT-2 (124 M, its embedding tied to its last layer) by flops and bytes alone."
 }
 
 run_prediction_error() { # PREDICTION_DATA: another data set
