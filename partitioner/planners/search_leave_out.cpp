@@ -2,6 +2,7 @@
 #include "partitioner/planners/search_leave_out.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -13,7 +14,8 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kPays = 1.001;  // of worth: what leaving a device out must bring
+constexpr double kPays = 1.001;          // of worth: what leaving a device out must bring
+constexpr double kLosesNothing = 0.999;  // of it: what a device may cost that is not missed
 
 // A smaller pool, and what its devices are called in the whole one.
 struct Pool {
@@ -62,11 +64,13 @@ void leave_out_what_costs(
     const PlanRequest& request, SearchResult& result,
     const std::function<SearchResult(const PlanRequest& less, bool idle)>& search) {
   Pool pool{request.cluster, {}};
+  Pool chosen = pool;
+  bool one_less = false;  // than in the chosen pool, without being worth more
   const double with_all = result.worth;
   PlanRequest less = request;
   for (bool better = true; better && pool.cluster.devices().size() > 1;) {
     better = false;
-    Pool best = pool;
+    std::optional<Pool> not_missed;
     const std::set<DeviceName> used = devices_of(result.plan);
     for (const DeviceName& device : one_of_each(pool.cluster)) {
       less.cluster = without_device(pool.cluster, device);
@@ -75,20 +79,33 @@ void leave_out_what_costs(
         const SearchResult found = search(less, idle);
         result.simulations += found.simulations;
         result.actions += found.actions;
-        if (found.worth <= result.worth * kPays) continue;
-        best = pool;
-        best.cluster = less.cluster;
-        best.removed.push_back(device);
+        const bool pays = found.worth > result.worth * kPays;
+        const bool may_go = !idle && !not_missed && found.worth >= result.worth * kLosesNothing;
+        if (!pays && !may_go) continue;
+        Pool smaller{less.cluster, pool.removed};
+        smaller.removed.push_back(device);
+        if (!pays) {
+          not_missed = std::move(smaller);
+          continue;
+        }
         result.worth = found.worth;
-        result.plan = renamed(found.plan, best.removed);
+        result.plan = renamed(found.plan, smaller.removed);
+        chosen = std::move(smaller);
         better = true;
       } catch (const UserError&) {
         continue;  // nothing fits what is left
       }
     }
-    pool = std::move(best);
+    if (better) {
+      pool = chosen;
+      one_less = false;
+    } else if (not_missed && !one_less) {
+      // Two of a kind may only slow down together.
+      pool = *std::move(not_missed);
+      better = one_less = true;
+    }
   }
-  if (pool.removed.empty()) return;
+  if (chosen.removed.empty()) return;
   // Each idle device: the best plan that could have used it is that of the whole pool.
   const std::set<DeviceName> used = devices_of(result.plan);
   result.left_out.clear();
@@ -97,7 +114,7 @@ void leave_out_what_costs(
   }
   note_inputs(request, result.plan);
   std::vector<std::string> names;
-  for (const DeviceName& device : pool.removed) {
+  for (const DeviceName& device : chosen.removed) {
     names.push_back(request.cluster.kind_of(device).name + " of " + device.node);
   }
   result.considered.insert(

@@ -75,6 +75,36 @@ TEST(SearchLeavesOut, AsksPoliciesAgainWhereAnIdleDeviceIsGone) {
   EXPECT_EQ(asked, expected);
 }
 
+// Two devices of a kind that only slow down together: without one of them nothing changes.
+TEST(SearchLeavesOut, TwoDevicesOfWhichOneIsNotMissed) {
+  const PlanRequest request = six_devices();
+  SearchResult result = of_two(100);
+  double without_both = 104;
+  int asked = 0;
+  const auto search = [&](const PlanRequest& less, bool) {
+    ++asked;
+    const std::size_t left = less.cluster.nodes[0].kinds.size();
+    SearchResult found = of_two(left == 0 ? without_both : left == 1 ? 100 : 1);
+    for (PlanStage& stage : found.plan.virtual_workers[0].stages) {
+      for (DeviceName& device : stage.devices) device.node = "n2";
+    }
+    return found;
+  };
+  leave_out_what_costs(request, result, search);
+  EXPECT_EQ(result.worth, 104);
+  ASSERT_FALSE(result.considered.empty());
+  EXPECT_EQ(result.considered[0].origin, "search without fast of n0, fast of n0");
+
+  // Where that brings nothing either, it goes no further.
+  result = of_two(100);
+  without_both = 100;
+  asked = 0;
+  leave_out_what_costs(request, result, search);
+  EXPECT_EQ(result.worth, 100);
+  EXPECT_EQ(asked, 4 + 4);
+  EXPECT_TRUE(result.considered.empty());
+}
+
 // Two replicas of one kind with unequal shares: the larger share decides, wherever it stands.
 TEST(SearchScores, FitsByTheLargestOfUnequalShares) {
   PlanRequest request;
