@@ -246,7 +246,6 @@ StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statisti
     snapshot.statistics =
         collect(ask(gate, label, ShardMap::What::statistics), ShardMap::What::statistics);
   }
-  drop_sent();  // which the snapshot holds: the next sum is made before it is pushed
   return snapshot;
 }
 

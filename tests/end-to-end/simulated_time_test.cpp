@@ -94,7 +94,8 @@ TEST(SimulatedTime, DecidesWhoseGateComesNext) {
   }
 }
 
-// One is up to two dozen waves ahead of the other, and keeps the sum of one.
+// One is up to two dozen waves ahead of the other, and keeps the sum of one, and the one before for
+// as long as it may be on its way.
 TEST(SimulatedTime, WhoIsFarAheadKeepsNoMore) {
   Training training = unequal("asp");
   training.model = "mlp";
@@ -116,7 +117,7 @@ TEST(SimulatedTime, WhoIsFarAheadKeepsNoMore) {
     if (rank.minibatches == 0) continue;
     ++workers;
     const auto messages = rank.peak_of_kind[static_cast<std::size_t>(MemoryKind::messages)];
-    EXPECT_LE(static_cast<double>(messages), 1.1 * sizeof(float) * parameters);
+    EXPECT_LE(static_cast<double>(messages), 2.1 * sizeof(float) * parameters);
   }
   EXPECT_EQ(workers, 2);
 }
