@@ -51,7 +51,7 @@ run_memory() {
   echo "at the end. Peak that a rank's allocator saw over the total of its ledger: the least and the most of a run's ranks. offload:"
   echo "devices that work beside their hosts, two passes ahead, with memory of their own; messages go through page-locked memory."
   echo "With D = 4 the ledger has the waves that a virtual worker may be ahead: hetpipe-d4-bound always keeps them (pull = \"bound\"),"
-  echo "hetpipe-d4 only when it is. Nothing bounds how far asp is ahead, nor what it keeps: its ledger has one wave."
+  echo "hetpipe-d4 only when it is."
   echo
   echo "| plan | cpu | offload |"
   echo "|---|---|---|"
