@@ -22,7 +22,7 @@ struct Gpu {
   int links = 0;  // of NCCL's, open
 };
 std::mutex code_mutex;
-std::array<Gpu, stand_in::kGpus> gpus;  // under it
+std::array<Gpu, stand_in::kGpus> known_of;  // under it
 
 const char all_of_them = 0;  // whose address stands for all own kernels
 
@@ -35,7 +35,7 @@ namespace stand_in {
 cudaError_t wait_for_all_work(const std::string& what) {
   const int gpu = gpu_in_use();
   const std::lock_guard lock(code_mutex);
-  if (gpus[static_cast<std::size_t>(gpu)].links == 0) return cudaSuccess;
+  if (known_of[static_cast<std::size_t>(gpu)].links == 0) return cudaSuccess;
   return fail(
       cudaErrorLaunchFailure,
       format("%s waits for all kernels of GPU %d, of which those of NCCL may wait for a rank "
@@ -46,7 +46,7 @@ cudaError_t wait_for_all_work(const std::string& what) {
 void need_code(const std::string& what, bool own_kernel) {
   {
     const std::lock_guard lock(code_mutex);
-    Gpu& gpu = gpus[static_cast<std::size_t>(gpu_in_use())];
+    Gpu& gpu = known_of[static_cast<std::size_t>(gpu_in_use())];
     if (own_kernel && gpu.all_own_kernels) return;
     if (!gpu.code.insert(what).second) return;
   }
@@ -57,11 +57,11 @@ void need_code(const std::string& what, bool own_kernel) {
 
 void link_opens(int gpu) {
   const std::lock_guard lock(code_mutex);
-  ++gpus[static_cast<std::size_t>(gpu)].links;
+  ++known_of[static_cast<std::size_t>(gpu)].links;
 }
 void link_closes(int gpu) {
   const std::lock_guard lock(code_mutex);
-  --gpus[static_cast<std::size_t>(gpu)].links;
+  --known_of[static_cast<std::size_t>(gpu)].links;
 }
 
 }  // namespace stand_in
@@ -80,6 +80,6 @@ extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, con
   }
   const int gpu = gpu_in_use();
   const std::lock_guard lock(hetpipe::cuda::code_mutex);
-  hetpipe::cuda::gpus[static_cast<std::size_t>(gpu)].all_own_kernels = true;
+  hetpipe::cuda::known_of[static_cast<std::size_t>(gpu)].all_own_kernels = true;
   return cudaSuccess;
 }
