@@ -20,7 +20,6 @@ class SharedBlock final : public PeerMemory::Block {
     const cudaError_t status = cudaMalloc(&memory_, bytes_);
     if (status == cudaSuccess) return;
     account_.give_back(bytes_, MemoryKind::paths);
-    cudaGetLastError();  // or the next launch would report it
     check(status, "taking memory to share");
   }
   SharedBlock(const SharedBlock&) = delete;
@@ -49,10 +48,8 @@ class OpenedBlock final : public PeerMemory::Block {
  public:
   OpenedBlock(int device, const cudaIpcMemHandle_t& handle) : device_(device) {
     use_gpu(device_);
-    const cudaError_t status =
-        cudaIpcOpenMemHandle(&memory_, handle, cudaIpcMemLazyEnablePeerAccess);
-    if (status != cudaSuccess) cudaGetLastError();  // or the next launch would report it
-    check(status, "opening another process's GPU memory");
+    check(cudaIpcOpenMemHandle(&memory_, handle, cudaIpcMemLazyEnablePeerAccess),
+          "opening another process's GPU memory");
   }
   OpenedBlock(const OpenedBlock&) = delete;
   OpenedBlock& operator=(const OpenedBlock&) = delete;
