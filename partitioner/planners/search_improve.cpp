@@ -42,15 +42,7 @@ class Improver {
 
  private:
   // A simulation that counts; true and taken over when it is better.
-  bool take(const Plan& plan) {
-    if (scores_.spent()) return false;
-    const auto worth = found_.add(plan, "search");
-    if (!worth || *worth <= best_.worth * kBetter) return false;
-    const std::size_t space = best_.space;
-    best_ = found_.all().back();
-    best_.space = space;
-    return true;
-  }
+  bool take(const Plan& plan) { return !scores_.spent() && take_over(found_, plan, best_); }
 
   // The same virtual workers, cut as if messages cost more or less of the time.
   void recut() {

@@ -9,6 +9,15 @@
 
 namespace hetpipe {
 
+bool take_over(FoundPlans& found, const Plan& plan, ScoredPlan& best) {
+  const auto worth = found.add(plan, "search");
+  if (!worth || *worth <= best.worth * kBetter) return false;
+  const std::size_t space = best.space;
+  best = found.all().back();
+  best.space = space;
+  return true;
+}
+
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {
   std::map<std::string, std::vector<std::size_t>> groups;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {

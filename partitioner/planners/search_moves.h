@@ -7,11 +7,15 @@
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/planners/search_run.h"
 
 // Single steps of the search from one plan to another.
 namespace hetpipe {
 
 constexpr double kBetter = 1 + 1e-9;  // times: what counts as more
+
+// Simulates the plan; where it is better it becomes the best one, of the same space.
+bool take_over(FoundPlans& found, const Plan& plan, ScoredPlan& best);
 
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan);

@@ -36,16 +36,6 @@ class Polisher {
   }
 
  private:
-  // Taken over when it is better.
-  bool try_plan(const Plan& plan) {
-    const auto worth = found_.add(plan, "search");
-    if (!worth || *worth <= best_.worth * kBetter) return false;
-    const std::size_t space = best_.space;
-    best_ = found_.all().back();
-    best_.space = space;
-    return true;
-  }
-
   // Every cut, of all virtual workers that are alike at once, by the time that one of them takes by
   // itself: that is simulated sooner than the whole plan.
   bool cuts_by_themselves() {
@@ -58,7 +48,7 @@ class Polisher {
         better = quicken(plan, members) || better;
       }
     }
-    return plan != best_.plan && try_plan(plan);
+    return plan != best_.plan && take_over(found_, plan, best_);
   }
 
   bool quicken(Plan& plan, const std::vector<std::size_t>& members) {
@@ -90,7 +80,7 @@ class Polisher {
           if (scores_.spent()) return better;
           auto plan = moved_cut(best_.plan, {vw}, k, by);
           if (!plan || (replicated(*plan) && !space_.share(*plan))) continue;
-          better = try_plan(*plan) || better;
+          better = take_over(found_, *plan, best_) || better;
         }
       }
     }

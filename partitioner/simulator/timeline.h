@@ -71,7 +71,7 @@ class Timeline {
   // The label that the gate of a wave >= 1 grants; nothing where it is the bound's, and where one
   // passed gate after another makes the labels.
   std::optional<Label> label(VirtualWorkerId vw, Wave wave) const;
-  // When the gate is passed, in seconds; later than that of the wave before. Of asynchronous
+  // When the gate is passed, in seconds; not before that of the wave before. Of asynchronous
   // training.
   double passed(VirtualWorkerId vw, Wave wave) const;
 
