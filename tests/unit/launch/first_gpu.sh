@@ -55,6 +55,19 @@ tar -tzf "$work/first-gpu.tar.gz" > "$work/archive"
 for file in verdict machine failures; do expect "$work/archive" "./$file.txt"; done
 expect "$work/archive" "./benchmarks/2026-gpu.md"
 
+# Without PyTorch the rows that compare with it are skipped, which is no failure; the rest is measured.
+cp -r "$sources/benchmarks" "$bundle/benchmarks"
+cp "$sources/benchmarks/gpu" "$bundle/bin/gpu-benchmarks-themselves"
+stand_in "$bundle/bin/python-without-torch" 'exit 1'
+stand_in "$bundle/benchmarks/bench_gpu_step" 'echo "a step was measured without PyTorch"'
+stand_in "$bundle/benchmarks/bench_gpu_kernels" 'echo "| copy | 90 % |"; echo "{}" > "$1"'
+stand_in "$bundle/bin/hetpipe-gpu-benchmarks" \
+  "TORCH_PYTHON=$bundle/bin/python-without-torch exec \"$bundle/bin/gpu-benchmarks-themselves\" \"\$@\" 'kernels-bf16' 'step-resnet-50-*' 'profile-gpt2-*'"
+rm -rf "$work/first-gpu"
+first_gpu 0
+expect "$work/first-gpu/verdict.txt" "verdict: nothing failed"
+expect "$work/first-gpu/verdict.txt" "benchmarks: exit code 3, 1 rows in benchmarks/*-gpu.md; 3 skipped: no PyTorch at $bundle/bin/python-without-torch"
+
 # As tests/gpu/run says it, with the log that it names.
 fails() { # NAME TEXT
   printf 'mkdir -p "$5"; echo "%s" > "$5/%s.log"; echo "[FAILED]  %s (exit code 1, 3 s): $5/%s.log"; ' "$2" "$1" "$1" "$1"
