@@ -20,6 +20,7 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
       count_(static_cast<std::int64_t>(initial.size())),
       updated_(rules.start_minibatch()),
       seen_(rules.start_minibatch()),
+      next_(rules.start_minibatch()),
       current_(std::make_shared<WeightVersion>()) {
   current_->label = rules.first_wave;
   current_->values = upload(initial, MemoryKind::weights);
@@ -73,13 +74,22 @@ Minibatch LocalWeights::first_unseen(Minibatch p) const {
 }
 
 std::shared_ptr<const WeightVersion> LocalWeights::version_for(Minibatch p) {
-  const Minibatch visible = first_unseen(p);
-  while (!kept_back_.empty() && kept_back_.front().minibatch < visible) {
+  ensure(!has_let_go(), "weights are asked for before the snapshot that they rest on");
+  make_visible_below(first_unseen(p));
+  next_ = p + 1;
+  return current_;
+}
+
+void LocalWeights::make_visible(Next next) {
+  make_visible_below(next == Next::nothing ? updated_ : first_unseen(next_));
+}
+
+void LocalWeights::make_visible_below(Minibatch unseen) {
+  while (!kept_back_.empty() && kept_back_.front().minibatch < unseen) {
     add_to_current(*kept_back_.front().delta);
     seen_ = kept_back_.front().minibatch + 1;
     kept_back_.pop_front();
   }
-  return current_;
 }
 
 void LocalWeights::add_to_current(const Buffer& delta) {
@@ -96,6 +106,7 @@ void LocalWeights::add_to_current(const Buffer& delta) {
 }
 
 std::shared_ptr<const WeightVersion> LocalWeights::everything() {
+  ensure(!has_let_go(), "weights are asked for before the snapshot that they rest on");
   if (kept_back_.empty()) return current_;
   auto all = std::make_shared<WeightVersion>();
   all->values = Buffer(device_, stream_, bytes(), MemoryKind::workspace);
@@ -178,26 +189,31 @@ std::shared_ptr<const Buffer> LocalWeights::end_wave(Wave wave,
   return sum;
 }
 
-void LocalWeights::rebase(Wave wave, Label label, Buffer snapshot) {
-  auto next = std::make_shared<WeightVersion>();
-  next->values = std::move(snapshot);
-  next->label = label;
-  const Wave held = rules_.by_arrival() ? wave : label;  // own waves that the snapshot has
+void LocalWeights::let_go(Wave gate, Label label) {
+  const Wave held = rules_.by_arrival() ? gate : label;  // own waves that the snapshot has
   while (!own_waves_.empty() && own_waves_.front().wave < held) own_waves_.pop_front();
+  // Own updates of waves below the gate's are in the snapshot, or in waves that it is added.
+  while (!kept_back_.empty() && rules_.wave_of(kept_back_.front().minibatch) < gate) {
+    kept_back_.pop_front();
+  }
+  const Label before = current_->label;
+  current_ = std::make_shared<WeightVersion>();
+  current_->label = before;
+}
+
+void LocalWeights::rebase(Wave wave, Label label, Buffer snapshot) {
+  let_go(wave, label);
+  current_->values = std::move(snapshot);
+  current_->label = label;
   for (const OwnWave& own : own_waves_) {
     if (own.wave >= wave) break;
     each_float(*own.sum, [&](std::int64_t first, std::int64_t count, const float* floats) {
-      device_.add(stream_, next->values.as<float>() + first, floats, count);
+      device_.add(stream_, current_->values.as<float>() + first, floats, count);
     });
   }
   if (visible_ == Visible::at_once && wave_sum_started_) {  // those of `wave` so far
-    device_.add(stream_, next->values.as<float>(), wave_sum_.as<float>(), count_);
+    device_.add(stream_, current_->values.as<float>(), wave_sum_.as<float>(), count_);
   }
-  // Own updates of waves below `wave` are now in the snapshot or in the waves just added.
-  while (!kept_back_.empty() && rules_.wave_of(kept_back_.front().minibatch) < wave) {
-    kept_back_.pop_front();
-  }
-  current_ = std::move(next);
 }
 
 void LocalWeights::keep_exact() { kept_ = Kept{current_, {kept_back_.begin(), kept_back_.end()}}; }

@@ -29,8 +29,8 @@ struct WeightVersion {
 //   snapshot(L) + own waves L ... w-1 + own updates of wave w that are visible
 //
 // where the last gate passed stood in wave w and granted label L (by arrival, L holds the own waves
-// below w). Without gates there is no label: the start and all visible updates. A version still referenced is never changed: a caller that
-// keeps the one of its F for its B stashes weights.
+// below w). Without gates there is no label: the start and all visible updates. A version still
+// referenced is never changed: a caller that keeps the one of its F for its B stashes weights.
 class LocalWeights {
  public:
   // `initial`: snapshot(first_wave), what the run starts from. `pushed`: what waves' sums are
@@ -49,6 +49,11 @@ class LocalWeights {
   // What F(p) finds. Called for each p in order.
   std::shared_ptr<const WeightVersion> version_for(Minibatch p);
   std::shared_ptr<const WeightVersion> newest() const { return current_; }  // that is visible
+  // What the next F finds (nothing comes any more: all updates) is visible from now on, so that
+  // everything() has less to copy. Changes no pass: where updates are kept back, B use the version
+  // of their F.
+  enum class Next { forward, nothing };
+  void make_visible(Next next);
   // The newest, and what is kept back: all updates so far. Without the latter nothing is copied.
   std::shared_ptr<const WeightVersion> everything();
   // The same of `count` floats from `first` on, to `to`; enqueued.
@@ -66,6 +71,9 @@ class LocalWeights {
   // look at it; rounded. Kept here until no gate can ask for it again.
   std::shared_ptr<const Buffer> end_wave(Wave wave, const std::function<void(Buffer&)>& limit = {});
 
+  // At the gate, nothing but rebase() comes next, for this label or a later one: frees what that
+  // does not need. An evaluation takes the room. (Also behind the last wave: nothing comes.)
+  void let_go(Wave gate, Label label);
   // At the gate of `wave`, before version_for of its last minibatch: the weights now rest on
   // snapshot(label).
   void rebase(Wave wave, Label label, Buffer snapshot);
@@ -94,6 +102,8 @@ class LocalWeights {
     std::shared_ptr<const WeightVersion> base;
     std::vector<Update> updates;
   };
+  bool has_let_go() const { return current_->values.bytes() != bytes(); }
+  void make_visible_below(Minibatch unseen);
   void add_to_current(const Buffer& delta);
   void add_to_wave(const Buffer& delta);
   Buffer memory_of_push(std::size_t bytes);
@@ -116,6 +126,7 @@ class LocalWeights {
   std::int64_t count_;
   Minibatch updated_;
   Minibatch seen_;
+  Minibatch next_;  // that asks for its weights
   std::shared_ptr<WeightVersion> current_;
   std::deque<Update> kept_back_;   // computed, not visible yet
   std::deque<OwnWave> own_waves_;  // pushed, maybe not in the next label

@@ -148,6 +148,7 @@ void Worker::evaluate(Minibatch p) {
     const bool final = p >= end;
     const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);
     const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
+    weights_.let_go(gate, label);  // the gate's pull comes next, if anything
     evaluated_ = synchronizer_.pull(
         gate, final ? rules_.end_snapshot() : label, WithStatistics::yes,
         setup_.ema > 0 ? WeightsFor::evaluation_by_average : WeightsFor::training);
@@ -159,6 +160,9 @@ void Worker::evaluate(Minibatch p) {
     if (setup_.ema > 0) evaluated_.reset();  // nobody trains with them
   } else {                                   // of what is here, behind the update of p
     const Label label = rules_.wave_of(p) + 1;
+    const bool last = p + 1 >= rules_.end[at(setup_.place.virtual_worker.value)];
+    using Next = LocalWeights::Next;
+    if (!average_) weights_.make_visible(last ? Next::nothing : Next::forward);
     const auto everything = average_ ? nullptr : weights_.everything();
     const Buffer& weights = average_ ? average_->values() : everything->values;
     const std::vector<float>& mean = statistics_.average(label, synchronizer_);

@@ -130,6 +130,9 @@ class Player {
         const Wave gate = *rules_.gate_before(p);
         history_.label = choose_label(gate);
         history_.gate = gate;
+        if (std::bernoulli_distribution()(random_)) {  // an evaluation
+          weights.let_go(gate, rules_.bound_label(gate));
+        }
         weights.rebase(gate, history_.label, buffer_of(snapshot(history_.label)));
       } else if (action.kind == ActionKind::forward) {
         auto version = weights.version_for(p);
@@ -269,6 +272,26 @@ TEST(LocalWeights, GoOnWhereverTheyStop) {
       }
     }
   }
+}
+
+// An evaluation before a gate has a snapshot of its own: it takes the place of the weights and of
+// what the snapshot holds.
+TEST(LocalWeights, LetGoOfWhatTheNextSnapshotReplaces) {
+  const auto device = make_device("reference", 1);
+  const auto stream = device->make_stream();
+  const WaveRules rules{.in_flight = 1, .distance = 1, .end = {8}};
+  const Floats initial{1, 2};
+  LocalWeights weights(*device, *stream, rules, Visible::exactly, initial);
+  const auto numbers = [&] { return device->memory().used() / (2 * sizeof(float)); };
+  for (Minibatch p = 0; p < 2; ++p) {
+    (void)weights.version_for(p);
+    weights.computed(p, Buffer(*device, *stream, 2 * sizeof(float), MemoryKind::gradients));
+    weights.end_wave(p);
+  }
+  EXPECT_EQ(numbers(), 4u);  // the weights, an update that is not visible yet, and two pushes
+  weights.let_go(2, 1);
+  EXPECT_EQ(numbers(), 1u);  // the push that label 1 does not hold
+  EXPECT_DEATH((void)weights.version_for(2), "before the snapshot");
 }
 
 TEST(LocalWeights, AStageWithoutParametersHasEmptyWeights) {
