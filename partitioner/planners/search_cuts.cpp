@@ -97,7 +97,8 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.message_weight = message_weight;
   request.halves_pushes = has_server() && server(knobs).halves_pushes();
   request.round = has_server() ? server(knobs).round : 1;
-  if (row_.request.cluster.devices().size() <= kFewInSpace) request.first_work = kCutWork;
+  const bool few = row_.request.cluster.devices().size() <= kFewInSpace;
+  if (few) request.first_work = kCutWork;
   const auto key_of = [&](const PartitionRequest& r) {
     return worker + format("%d/%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
                            r.server ? 1 : 0, r.clock_distance, r.round, r.message_weight);
@@ -106,13 +107,14 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
     return known->second;
   // Most knobs only need more memory: the best cut for what needs least stays so while it fits.
-  // (Of micro-batches other than one the times differ a little; improve() moves the cuts.)
+  // Micro-batches change what parts take of the time, too: in large pools, where cutting for each
+  // number of them takes too long, improve() moves the cuts.
   PartitionRequest least = request;
   least.in_flight = 1;
   least.server = false;
   least.clock_distance = 0;
   least.round = 1;
-  if (!row_.request.micro_batches) least.micro_batches = usual_slices(minibatch_);
+  if (!few && !row_.request.micro_batches) least.micro_batches = usual_slices(minibatch_);
   const auto& base = cut_anew(key_of(least), least);
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
     return known->second;
