@@ -316,11 +316,9 @@ class Search {
     }
   }
 
-  // Data parallelism has few plans beside its planner's; in rounds virtual workers may be of unlike
-  // devices, and flushed pipelines.
+  // Data parallelism has few plans beside its planner's.
   bool explored(const SearchRow& row) const {
-    if (row.parts.planner != PlannerRule::data_parallel) return true;
-    return traits(row.parts.sync).rounds && weighs() && devices_ <= kLargePool;
+    return row.parts.planner != PlannerRule::data_parallel || devices_ <= kLargePool;
   }
 
   // Its own compositions and, but for the first row, the plans of those before.

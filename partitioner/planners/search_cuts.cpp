@@ -26,6 +26,15 @@ int usual_slices(int minibatch) {
 
 }  // namespace
 
+// In large pools there is no time for both.
+std::vector<Recut> SearchSpace::recuts(int depth) const {
+  const bool few = row_.request.cluster.devices().size() <= kFewInSpace;
+  const bool alike =
+      chooses_in_flight() || depth == usual_slices(minibatch_) || row_.request.micro_batches;
+  if (!few || alike) return {Recut::where_needed};
+  return {Recut::where_needed, Recut::for_few_slices};
+}
+
 // Remembered by place in the order of worker_key, so that it serves all that are alike.
 const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
                                                       PartitionRequest request) {
@@ -103,7 +112,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
     return worker + format("%d/%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
                            r.server ? 1 : 0, r.clock_distance, r.round, r.message_weight);
   };
-  const std::string key = key_of(request);
+  const std::string key = key_of(request) + (recut == Recut::for_few_slices ? "/few" : "");
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
     return known->second;
   // Most knobs only need more memory: the best cut for what needs least stays so while it fits.
@@ -114,7 +123,9 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   least.server = false;
   least.clock_distance = 0;
   least.round = 1;
-  if (!few && !row_.request.micro_batches) least.micro_batches = usual_slices(minibatch_);
+  if (!row_.request.micro_batches && (!few || recut == Recut::for_few_slices)) {
+    least.micro_batches = usual_slices(minibatch_);
+  }
   const auto& base = cut_anew(key_of(least), least);
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
     return known->second;

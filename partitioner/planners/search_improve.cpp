@@ -44,13 +44,17 @@ class Improver {
   // A simulation that counts; true and taken over when it is better.
   bool take(const Plan& plan) { return !scores_.spent() && take_over(found_, plan, best_); }
 
-  // The same virtual workers, cut as if messages cost more or less of the time.
+  // The same virtual workers, cut as if messages cost more or less of the time, or as if there were
+  // fewer of them.
   void recut() {
     if (replicated(best_.plan)) return;
     const Knobs knobs = space_.knobs_of(best_.plan);
     const Allocation now = composition_of(best_.plan);
-    for (const double weight : kMessageWeights) {
-      if (const auto plan = space_.plan(now, knobs, Recut::where_needed, weight)) take(*plan);
+    for (const Recut how : {Recut::where_needed, Recut::for_few_slices}) {
+      if (how == Recut::for_few_slices && knobs.micro_batches == 1) break;
+      for (const double weight : kMessageWeights) {
+        if (const auto plan = space_.plan(now, knobs, how, weight)) take(*plan);
+      }
     }
   }
 
@@ -208,15 +212,20 @@ class Improver {
         ranked.push_back({estimate, std::move(composition), std::move(choices)});
       } else if (const auto plan = space_.plan(composition, knobs)) {
         const double estimate = request.worth(*plan, estimated_throughput(space_, *plan));
-        ranked.push_back({estimate, std::move(composition), {{knobs, estimate}}});
+        ranked.push_back(
+            {estimate, std::move(composition), {{knobs, Recut::where_needed, estimate}}});
       }
     };
     for_each_step(now, look);
     std::stable_sort(ranked.begin(), ranked.end(),
                      [](const auto& a, const auto& b) { return a.estimate > b.estimate; });
     for (std::size_t i = 0; i < std::min(ranked.size(), kTriedByEstimate); ++i) {
-      const auto plan = first_that_fits(space_, scores_, ranked[i].composition, ranked[i].choices);
-      if (plan && take(*plan)) return true;
+      bool better = false;
+      for (const Plan& plan :
+           each_that_fits(space_, scores_, ranked[i].composition, ranked[i].choices)) {
+        better = take(plan) || better;
+      }
+      if (better) return true;
     }
     return false;
   }

@@ -2,6 +2,7 @@
 #include "partitioner/planners/search_pace.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -134,27 +135,29 @@ std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& com
   std::vector<double> sync;
   for (const int d : space.depths(kMostInFlight)) {
     depth = d;
-    // How many are in flight changes no part's time.
-    if (!plan || !space.chooses_in_flight()) {
-      plan = space.plan(composition, knobs);
-      if (!plan) {
-        if (space.chooses_in_flight()) return choices;
-        continue;
+    for (const Recut recut : space.recuts(d)) {
+      // How many are in flight changes no part's time.
+      if (!plan || !space.chooses_in_flight()) {
+        plan = space.plan(composition, knobs, recut);
+        if (!plan) {
+          if (space.chooses_in_flight()) return choices;
+          continue;
+        }
+        paces = space.paces(*plan);
+        served.clear();
+        sync.clear();
+        for (const Knobs& servers : space.with_servers(knobs)) {
+          served.emplace_back(space.with_knobs(*plan, servers), servers);
+          sync.push_back(sync_seconds(space, served.back().first));
+        }
       }
-      paces = space.paces(*plan);
-      served.clear();
-      sync.clear();
-      for (const Knobs& servers : space.with_servers(knobs)) {
-        served.emplace_back(space.with_knobs(*plan, servers), servers);
-        sync.push_back(sync_seconds(space, served.back().first));
+      if (d > kEachDepth && d % (d / kEachDepth) != 0) continue;
+      for (std::size_t i = 0; i < served.size(); ++i) {
+        auto& [by, with] = served[i];
+        by.in_flight = with.in_flight = knobs.in_flight;
+        choices.push_back(
+            {with, recut, request.worth(by, throughput_at(space, paces, sync[i], by)), sync[i]});
       }
-    }
-    if (d > kEachDepth && d % (d / kEachDepth) != 0) continue;
-    for (std::size_t i = 0; i < served.size(); ++i) {
-      auto& [by, with] = served[i];
-      by.in_flight = with.in_flight = knobs.in_flight;
-      choices.push_back(
-          {with, request.worth(by, throughput_at(space, paces, sync[i], by)), sync[i]});
     }
   }
   std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) {
@@ -171,7 +174,7 @@ std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
   for (const DepthChoice& choice : choices) {
     if (space.chooses_in_flight() && choice.knobs.in_flight >= too_deep) continue;
     if (++tried > kTriedDepths) break;
-    const auto plan = space.plan(composition, choice.knobs);
+    const auto plan = space.plan(composition, choice.knobs, choice.recut);
     if (plan && scores.fits(*plan)) return plan;
     too_deep = choice.knobs.in_flight;
   }
@@ -180,6 +183,23 @@ std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
   least.in_flight = space.depths(1).front();
   auto plan = space.plan(composition, least);
   return plan && scores.fits(*plan) ? plan : std::nullopt;
+}
+
+std::vector<Plan> each_that_fits(SearchSpace& space, PlanScores& scores,
+                                 const Allocation& composition,
+                                 const std::vector<DepthChoice>& choices) {
+  std::vector<Plan> plans;
+  std::vector<DepthChoice> left = choices;
+  while (!left.empty()) {
+    const Recut recut = left.front().recut;
+    std::vector<DepthChoice> alike;
+    std::copy_if(left.begin(), left.end(), std::back_inserter(alike),
+                 [&](const DepthChoice& choice) { return choice.recut == recut; });
+    std::erase_if(left, [&](const DepthChoice& choice) { return choice.recut == recut; });
+    auto plan = first_that_fits(space, scores, composition, alike);
+    if (plan && (plans.empty() || plans.front() != *plan)) plans.push_back(*std::move(plan));
+  }
+  return plans;
 }
 
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,

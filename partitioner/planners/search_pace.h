@@ -14,9 +14,10 @@ namespace hetpipe {
 // Samples/s.
 double estimated_throughput(SearchSpace& space, const Plan& plan);
 
-// A depth for a composition, and the worth that part times promise there.
+// A depth for a composition, how it is cut, and the worth that part times promise there.
 struct DepthChoice {
   Knobs knobs;
+  Recut recut = Recut::where_needed;
   double worth = 0;
   double sync = 0;  // seconds of a synchronisation
 };
@@ -29,7 +30,12 @@ std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
                                     const Allocation& composition,
                                     const std::vector<DepthChoice>& choices);
 
-// That of a composition's depth choices.
+// The same of each way in which they are cut, the one that promises most first.
+std::vector<Plan> each_that_fits(SearchSpace& space, PlanScores& scores,
+                                 const Allocation& composition,
+                                 const std::vector<DepthChoice>& choices);
+
+// The plan of a composition's depth choices.
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
                               const Allocation& composition);
 

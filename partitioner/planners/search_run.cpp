@@ -129,11 +129,13 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
     if (of_number[one.composition->size()] == (simulated + 1) / 2) continue;
     bool runs = false;
     if (estimates_depth(space)) {
-      const auto plan = first_that_fits(space, scores, *one.composition, one.choices);
-      runs = plan && found.add(*plan, "search");
+      for (const Plan& plan : each_that_fits(space, scores, *one.composition, one.choices)) {
+        runs = found.add(plan, "search") || runs;
+      }
     } else {
       for (std::size_t i = 0; i < std::min(one.choices.size(), kSimulatedDepths); ++i) {
-        const auto plan = space.plan(*one.composition, one.choices[i].knobs);
+        const DepthChoice& choice = one.choices[i];
+        const auto plan = space.plan(*one.composition, choice.knobs, choice.recut);
         runs = (plan && found.add(*plan, "search")) || runs;
       }
     }

@@ -60,8 +60,9 @@ struct CutCache {
 // Devices of a pool in which what cannot be cut quickly is not worth more: others can.
 constexpr std::size_t kFewInSpace = 128;
 
-// Whether virtual workers are cut again where the cut for the least memory does not fit.
-enum class Recut { never, where_needed };
+// Whether virtual workers are cut again where the cut for the least memory does not fit, or as if
+// their minibatches were computed in few slices.
+enum class Recut { never, where_needed, for_few_slices };
 
 // Turns compositions into plans; virtual workers that are alike are cut once.
 class SearchSpace {
@@ -95,6 +96,8 @@ class SearchSpace {
   // would have no sample, or no device could hold as many as there are.
   bool share(Plan& plan) const;
 
+  // How to cut for this depth: ways that differ.
+  std::vector<Recut> recuts(int depth) const;
   // The devices of each virtual worker, cut by the partitioner; nothing where it finds no fit.
   // `message_weight` as in PartitionRequest; absent: the space's.
   std::optional<Plan> plan(const Allocation& composition, const Knobs& knobs,
