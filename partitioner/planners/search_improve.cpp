@@ -44,14 +44,12 @@ class Improver {
   // A simulation that counts; true and taken over when it is better.
   bool take(const Plan& plan) { return !scores_.spent() && take_over(found_, plan, best_); }
 
-  // The same virtual workers, cut as if messages cost more or less of the time, or as if there were
-  // fewer of them.
+  // The same virtual workers, cut as if messages cost more or less of the time, and in all ways.
   void recut() {
     if (replicated(best_.plan)) return;
-    const Knobs knobs = space_.knobs_of(best_.plan);
+    Knobs knobs = space_.knobs_of(best_.plan);
     const Allocation now = composition_of(best_.plan);
-    for (const Recut how : {Recut::where_needed, Recut::for_few_slices}) {
-      if (how == Recut::for_few_slices && knobs.micro_batches == 1) break;
+    for (const Recut how : space_.recuts(SearchSpace::depth_of(space_, knobs))) {
       for (const double weight : kMessageWeights) {
         if (const auto plan = space_.plan(now, knobs, how, weight)) take(*plan);
       }

@@ -192,7 +192,7 @@ std::shared_ptr<const Buffer> LocalWeights::end_wave(Wave wave,
 void LocalWeights::let_go(Wave gate, Label label) {
   const Wave held = rules_.by_arrival() ? gate : label;  // own waves that the snapshot has
   while (!own_waves_.empty() && own_waves_.front().wave < held) own_waves_.pop_front();
-  // Own updates of waves below the gate's are in the snapshot, or in waves that it is added.
+  // Own updates of waves below the gate's are in the snapshot, or in waves that are added to it.
   while (!kept_back_.empty() && rules_.wave_of(kept_back_.front().minibatch) < gate) {
     kept_back_.pop_front();
   }
