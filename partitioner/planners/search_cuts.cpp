@@ -28,10 +28,9 @@ int usual_slices(int minibatch) {
 
 // In large pools there is no time for both.
 std::vector<Recut> SearchSpace::recuts(int depth) const {
-  const bool few = row_.request.cluster.devices().size() <= kFewInSpace;
   const bool alike =
       chooses_in_flight() || depth == usual_slices(minibatch_) || row_.request.micro_batches;
-  if (!few || alike) return {Recut::where_needed};
+  if (!has_few_devices() || alike) return {Recut::where_needed};
   return {Recut::where_needed, Recut::for_few_slices};
 }
 
@@ -106,8 +105,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.message_weight = message_weight;
   request.halves_pushes = has_server() && server(knobs).halves_pushes();
   request.round = has_server() ? server(knobs).round : 1;
-  const bool few = row_.request.cluster.devices().size() <= kFewInSpace;
-  if (few) request.first_work = kCutWork;
+  if (has_few_devices()) request.first_work = kCutWork;
   const auto key_of = [&](const PartitionRequest& r) {
     return worker + format("%d/%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
                            r.server ? 1 : 0, r.clock_distance, r.round, r.message_weight);
@@ -123,7 +121,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   least.server = false;
   least.clock_distance = 0;
   least.round = 1;
-  if (!row_.request.micro_batches && (!few || recut == Recut::for_few_slices)) {
+  if (!row_.request.micro_batches && (!has_few_devices() || recut == Recut::for_few_slices)) {
     least.micro_batches = usual_slices(minibatch_);
   }
   const auto& base = cut_anew(key_of(least), least);
@@ -139,8 +137,6 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
     std::optional<Partition> copy = *same;
     return known_.partitions.emplace(key, std::move(copy)).first->second;
   }
-  static const std::optional<Partition> kNothing;
-  if (recut == Recut::never) return kNothing;
   // Where not even the least fits, more does not either, unless smaller slices need less.
   if (!base && least.micro_batches >= request.micro_batches) {
     return known_.partitions.emplace(key, std::nullopt).first->second;

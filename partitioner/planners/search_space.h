@@ -60,9 +60,9 @@ struct CutCache {
 // Devices of a pool in which what cannot be cut quickly is not worth more: others can.
 constexpr std::size_t kFewInSpace = 128;
 
-// Whether virtual workers are cut again where the cut for the least memory does not fit, or as if
-// their minibatches were computed in few slices.
-enum class Recut { never, where_needed, for_few_slices };
+// How virtual workers are cut: for their micro-batches (again where the cut for the least memory
+// does not fit), or as if their minibatches were computed in few slices.
+enum class Recut { where_needed, for_few_slices };
 
 // Turns compositions into plans; virtual workers that are alike are cut once.
 class SearchSpace {
@@ -121,6 +121,7 @@ class SearchSpace {
                            const PartitionRequest& request) const;
 
   PlanServer server(const Knobs& knobs) const;
+  bool has_few_devices() const { return row_.request.cluster.devices().size() <= kFewInSpace; }
 
   SearchRow row_;
   int minibatch_;
