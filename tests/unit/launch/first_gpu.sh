@@ -68,6 +68,11 @@ first_gpu 0
 expect "$work/first-gpu/verdict.txt" "verdict: nothing failed"
 expect "$work/first-gpu/verdict.txt" "benchmarks: exit code 3, 1 rows in benchmarks/*-gpu.md; 3 skipped: no PyTorch at $bundle/bin/python-without-torch"
 
+# Benchmarks that end in another way than by a row that is missing have failed.
+stand_in "$bundle/bin/hetpipe-gpu-benchmarks" 'echo "[skipped] step-gpt2-bf16: no PyTorch"; exit 1'
+first_gpu 3
+expect "$work/first-gpu/verdict.txt" "verdict: something failed"
+
 # As tests/gpu/run says it, with the log that it names.
 fails() { # NAME TEXT
   printf 'mkdir -p "$5"; echo "%s" > "$5/%s.log"; echo "[FAILED]  %s (exit code 1, 3 s): $5/%s.log"; ' "$2" "$1" "$1" "$1"
