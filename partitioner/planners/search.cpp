@@ -32,7 +32,8 @@ constexpr double kHopeless = 0.75;               // of it, by an estimate: not w
 constexpr double kWorthImproving = 0.75;         // of it: what a planner's plan must be worth
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr double kWorthPolishing = 0.95;         // of the best so far
-constexpr std::size_t kPolished = 4;
+constexpr std::size_t kExchanged = 4;
+constexpr std::size_t kPolished = 8;
 constexpr double kFurtherBehind = 0.85;  // of the best so far, where lateness counts
 constexpr std::size_t kPolishedBehind = 2;
 constexpr int kPolishings = 3;         // of a plan
@@ -40,7 +41,8 @@ constexpr double kGainsOn = 1.02;      // of worth: what each must bring for ano
 constexpr int kFollowed = 3;           // times that a choice is made anew
 constexpr double kNearBest = 0.85;     // of the best, of rows worth looking at again
 constexpr double kMayWin = 0.93;       // of what is to be beaten, before any step
-constexpr std::size_t kSimulated = 6;  // compositions of a row
+constexpr double kMayGain = 0.9;       // of it, by an estimate
+constexpr std::size_t kSimulated = 8;  // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
 constexpr int kLargePool = 64;
@@ -116,9 +118,10 @@ class Search {
     }
     if (!exact_) {
       improve_best();
+      exchange();
       polish_best();
     }
-    const ScoredPlan chosen = polished(choose(result.left_out));
+    const ScoredPlan chosen = polish_on(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
     if (!again_) note_inputs(request_, result.plan);
     choose_round(request_, result.plan);
@@ -220,12 +223,13 @@ class Search {
   }
 
   // Again where its share of the work has ended it, as long as it gains.
-  void polish_on(ScoredPlan plan) {
+  ScoredPlan polish_on(ScoredPlan plan) {
     for (int i = 0; i < kPolishings; ++i) {
       const double before = plan.worth;
       plan = polished(plan);
-      if (!scores_.spent() || plan.worth < kGainsOn * before) return;
+      if (!scores_.spent() || plan.worth < kGainsOn * before) break;
     }
+    return plan;
   }
 
   // The least stale of the plans near the best may not have been improved.
@@ -335,8 +339,8 @@ class Search {
       if (first || !large || found_.all().size() == before) {
         std::vector<Composition> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
-        const double least = std::max(kHopeless * found_.best(), to_beat());
-        search_compositions(space, scores_, found_, compositions, least, kSimulated);
+        const double least = std::max(kHopeless * found_.best(), kMayGain * to_beat());
+        search_compositions(space, scores_, found_, compositions, least, to_beat(), kSimulated);
       }
     }
     if (found_.all().size() == before) {
@@ -385,6 +389,23 @@ class Search {
       if (auto deep = deep_plan(space, scores_, composition_of(other.plan))) {
         found_.add(*deep, "search");
       }
+    }
+  }
+
+  // The best plans under each row's system once more, now that steps have made them better.
+  void exchange() {
+    if (devices_ > static_cast<int>(kSmallPool) || rows_.size() == 1) return;
+    const std::size_t before = found_.all().size();
+    for (const SearchRow& row : rows_) {
+      scores_.allow(budget_ / 8);
+      transplant(enter(row, row.minibatch));
+    }
+    const std::vector<ScoredPlan> others(found_.all().begin() + static_cast<std::ptrdiff_t>(before),
+                                         found_.all().end());
+    std::size_t improved = 0;
+    for (const ScoredPlan& start : best_first(others)) {
+      if (start.worth < kWorthPolishing * found_.best() || improved++ == kExchanged) return;
+      improve_from(start);
     }
   }
 

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kEveryNumberUpTo = 24;  // of virtual workers; beyond, few of them are tried
 constexpr std::size_t kMostPerNumber = 4;
+constexpr std::size_t kMostAligned = 5;  // nodes, of which all combinations are looked at
 
 struct Member {
   DeviceName name;
@@ -21,6 +22,24 @@ struct Member {
   int kind = 0;
   double speed = 0;
 };
+
+// [node], the fastest first.
+std::vector<std::vector<Member>> members_by_node(const Cluster& cluster,
+                                                 std::span<const double> speed) {
+  std::vector<std::vector<Member>> nodes(cluster.nodes.size());
+  for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
+    const auto& kinds = cluster.nodes[n].kinds;
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      const double s = speed[static_cast<std::size_t>(kinds[i])];
+      if (s <= 0) continue;
+      nodes[n].push_back(
+          {{cluster.nodes[n].name, static_cast<int>(i)}, static_cast<int>(n), kinds[i], s});
+    }
+    std::stable_sort(nodes[n].begin(), nodes[n].end(),
+                     [](const Member& a, const Member& b) { return a.speed > b.speed; });
+  }
+  return nodes;
+}
 
 class Composer {
  public:
@@ -241,6 +260,76 @@ double ideal_throughput(const Cluster& cluster, std::span<const double> kind_spe
     least = std::min(least, sum);
   }
   return least * static_cast<double>(composition.size());
+}
+
+std::vector<Allocation> by_node(const Cluster& cluster, std::span<const double> kind_speed,
+                                int max_stages) {
+  Allocation workers;
+  for (const std::vector<Member>& node : members_by_node(cluster, kind_speed)) {
+    if (node.empty()) continue;
+    workers.emplace_back();
+    for (const Member& member : node) {
+      if (static_cast<int>(workers.back().size()) < max_stages) {
+        workers.back().push_back(member.name);
+      }
+    }
+  }
+  std::vector<Allocation> result{std::move(workers)};
+  while (result.back().size() > 1) {
+    // Without the slowest node.
+    Allocation fewer = result.back();
+    const auto speed_of = [&](const std::vector<DeviceName>& devices) {
+      double sum = 0;
+      for (const DeviceName& device : devices) {
+        sum +=
+            kind_speed[static_cast<std::size_t>(&cluster.kind_of(device) - cluster.kinds.data())];
+      }
+      return sum;
+    };
+    fewer.erase(std::min_element(fewer.begin(), fewer.end(), [&](const auto& a, const auto& b) {
+      return speed_of(a) < speed_of(b);
+    }));
+    result.push_back(std::move(fewer));
+  }
+  return result;
+}
+
+std::vector<Allocation> aligned_compositions(const Cluster& cluster,
+                                             std::span<const double> kind_speed,
+                                             std::optional<int> virtual_workers, int max_stages) {
+  std::vector<std::vector<Member>> nodes;
+  for (const std::vector<Member>& node : members_by_node(cluster, kind_speed)) {
+    if (!node.empty()) nodes.push_back(node);
+  }
+  std::vector<Allocation> result;
+  if (nodes.size() > kMostAligned) return result;
+  for (unsigned some = 1; some < 1U << nodes.size(); ++some) {
+    std::vector<const std::vector<Member>*> taken;
+    std::size_t least = static_cast<std::size_t>(max_stages);
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if ((some >> n & 1U) == 0) continue;
+      taken.push_back(&nodes[n]);
+      least = std::min(least, nodes[n].size());
+    }
+    if (taken.size() < 2) continue;
+    for (std::size_t number = 2; number <= least; ++number) {
+      if (virtual_workers && number != static_cast<std::size_t>(*virtual_workers)) continue;
+      Allocation workers(number);
+      bool forward = true;
+      for (const std::vector<Member>* node : taken) {
+        const std::size_t each = node->size() / number;
+        for (std::size_t i = 0; i < each * number; ++i) {
+          const std::size_t at = i % number;
+          workers[forward ? at : number - 1 - at].push_back((*node)[i].name);
+        }
+        forward = !forward;
+      }
+      if (static_cast<int>(workers.front().size()) <= max_stages) {
+        result.push_back(std::move(workers));
+      }
+    }
+  }
+  return result;
 }
 
 std::vector<Allocation> likely_compositions(const Cluster& cluster,

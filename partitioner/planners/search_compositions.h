@@ -31,6 +31,18 @@ Allocation composition_of(const Plan& plan);
 double ideal_throughput(const Cluster& cluster, std::span<const double> kind_speed,
                         const Allocation& composition);
 
+// A virtual worker of each node with devices, at most max_stages of each, and the same without the
+// slowest node, the two slowest ... : what people would try first.
+std::vector<Allocation> by_node(const Cluster& cluster, std::span<const double> kind_speed,
+                                int max_stages);
+
+// Virtual workers that have equally many devices of each of two or more nodes, others left out:
+// where they are cut alike, a layer has the same node in all of them, and with shards beside the
+// stages (placement "local") no parameter leaves its node. None in clusters of many nodes.
+std::vector<Allocation> aligned_compositions(const Cluster& cluster,
+                                             std::span<const double> kind_speed,
+                                             std::optional<int> virtual_workers, int max_stages);
+
 // At most `most` compositions, none alike, the best by ideal_throughput for every number of virtual
 // workers: HetPipe's policies with every number they can form, devices dealt out by speed, filled
 // up node by node and kind by kind, each with all kinds and without the slowest one, two ...; and

@@ -172,8 +172,10 @@ std::vector<WorkerPace> SearchSpace::paces(const Plan& plan) {
       for (const PartCost& cost : part.costs) {
         const double computing = cost.forward_seconds + cost.backward_seconds;
         at->second.sum += cost.total();
-        at->second.bottleneck = std::max(at->second.bottleneck,
-                                         computing + message_weight() * (cost.total() - computing));
+        at->second.activations.push_back(cost.receive_activations_seconds);
+        at->second.gradients.push_back(cost.receive_gradients_seconds);
+        at->second.stages.push_back(computing + message_weight() * (cost.total() - computing));
+        at->second.bottleneck = std::max(at->second.bottleneck, at->second.stages.back());
       }
     }
     paces.push_back(at->second);

@@ -206,7 +206,7 @@ class Improver {
       if (small_) {
         auto choices = depth_choices(space_, composition);
         if (choices.empty()) return;
-        const double estimate = choices.front().worth;
+        const double estimate = worth_as_cut(space_, scores_, composition, choices);
         ranked.push_back({estimate, std::move(composition), std::move(choices)});
       } else if (const auto plan = space_.plan(composition, knobs)) {
         const double estimate = request.worth(*plan, estimated_throughput(space_, *plan));
@@ -219,9 +219,9 @@ class Improver {
                      [](const auto& a, const auto& b) { return a.estimate > b.estimate; });
     for (std::size_t i = 0; i < std::min(ranked.size(), kTriedByEstimate); ++i) {
       bool better = false;
-      for (const Plan& plan :
+      for (const FittingPlan& fits :
            each_that_fits(space_, scores_, ranked[i].composition, ranked[i].choices)) {
-        better = take(plan) || better;
+        better = take(fits.plan) || better;
       }
       if (better) return true;
     }

@@ -51,4 +51,19 @@ std::optional<Plan> moved_cut(Plan plan, const std::vector<std::size_t>& workers
   return plan;
 }
 
+Plan exchanged_stages(Plan plan, const std::vector<std::size_t>& workers, std::size_t j,
+                      std::size_t k) {
+  for (const std::size_t vw : workers) {
+    std::vector<PlanStage>& stages = plan.virtual_workers[vw].stages;
+    std::swap(stages[j], stages[k]);
+    int first = 0;
+    for (PlanStage& stage : stages) {
+      const int layers = stage.end_layer - stage.first_layer;
+      stage.first_layer = first;
+      stage.end_layer = first += layers;
+    }
+  }
+  return plan;
+}
+
 }  // namespace hetpipe

@@ -25,4 +25,8 @@ std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, cons
 std::optional<Plan> moved_cut(Plan plan, const std::vector<std::size_t>& workers, std::size_t k,
                               int by);
 
+// The devices of stages j and k change places, each with as many layers as before.
+Plan exchanged_stages(Plan plan, const std::vector<std::size_t>& workers, std::size_t j,
+                      std::size_t k);
+
 }  // namespace hetpipe

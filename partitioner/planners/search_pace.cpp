@@ -4,24 +4,17 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
-#include <string_view>
 
-#include "base/index.h"
-#include "partitioner/plan/placement.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
-#include "partitioner/profile/tied.h"
+#include "partitioner/planners/search_traffic.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr std::size_t kTriedDepths = 6;
-constexpr int kEachDepth = 16;  // of minibatches in flight; beyond, fewer of them
-
-// Of a pass through all stages, what stages wait while a pipeline fills and drains: where the
-// gradients of weights are left for last (ZB-H1), they fill two thirds of it.
-constexpr double kBubbleOfSplit = 1.0 / 3;
+constexpr std::size_t kCutAnew = 1;  // depths
+constexpr int kEachDepth = 16;       // of minibatches in flight; beyond, fewer of them
 
 double seconds_at(const SearchSpace& space, const WorkerPace& pace, int depth) {
   if (space.chooses_in_flight()) return std::max(pace.bottleneck, pace.sum / depth);
@@ -32,82 +25,30 @@ double seconds_at(const SearchSpace& space, const WorkerPace& pace, int depth) {
   return pace.bottleneck + bubble / depth;
 }
 
-// Every layer's gradients go around the ring of its virtual workers, which leaves each of their
-// nodes once, or stays inside the only one.
-double all_reduce_seconds(const Cluster& cluster, const Plan& plan,
-                          const std::vector<std::int64_t>& bytes) {
-  const auto workers = static_cast<double>(plan.virtual_workers.size());
-  const double rounds = 2 * (workers - 1) / workers;
-  std::set<int> cuts;  // of any virtual worker: between two of them layers have the same nodes
-  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    for (const PlanStage& stage : worker.stages) cuts.insert(stage.end_layer);
-  }
-  std::vector<std::size_t> stage_of(plan.virtual_workers.size(), 0);
-  std::map<std::string_view, double> seconds;  // by node
-  int first = 0;
-  for (const int end : cuts) {
-    std::set<std::string_view> nodes;
-    for (std::size_t vw = 0; vw < stage_of.size(); ++vw) {
-      const std::vector<PlanStage>& stages = plan.virtual_workers[vw].stages;
-      if (stages[stage_of[vw]].end_layer <= first) ++stage_of[vw];
-      nodes.insert(stages[stage_of[vw]].devices.front().node);
-    }
-    double sum = 0;
-    for (int l = first; l < end; ++l) sum += static_cast<double>(at(bytes, l));
-    const Link& link = nodes.size() > 1 ? cluster.inter_node : cluster.intra_node;
-    for (const std::string_view node : nodes) {
-      seconds[node] += rounds * sum / std::max(link.bandwidth, 1e-300);
-    }
-    first = end;
-  }
-  double most = 0;
-  for (const auto& [node, sum] : seconds) most = std::max(most, sum);
-  return most;
-}
-
-// Seconds that a synchronisation takes: the parameters of every virtual worker to the servers
-// through the nodes' interfaces, or around rings.
-double sync_seconds(const SearchSpace& space, const Plan& plan) {
-  const PlanRequest& request = space.row().request;
-  const std::vector<std::int64_t> bytes = own_parameter_bytes(request.profile);
-  if (!plan.server) return all_reduce_seconds(request.cluster, plan, bytes);
-  const double bandwidth = std::max(request.cluster.inter_node.bandwidth, 1e-300);
-  const std::vector<int> shard_of = shard_of_layers(plan, bytes);
-  std::map<std::string_view, double> out, in;  // by node
-  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    for (const PlanStage& stage : worker.stages) {
-      const std::string& here = stage.devices.front().node;
-      for (int l = stage.first_layer; l < stage.end_layer; ++l) {
-        const int shard = at(shard_of, l);
-        if (shard < 0 || at(plan.server->nodes, shard) == here) continue;
-        out[here] += static_cast<double>(at(bytes, l));
-        in[at(plan.server->nodes, shard)] += static_cast<double>(at(bytes, l));
-      }
-    }
-  }
-  double most = 0;
-  for (const auto& [node, sum] : out) most = std::max(most, sum);
-  for (const auto& [node, sum] : in) most = std::max(most, sum);
-  return most / bandwidth;  // of the parameters as they are pulled
-}
-
-double throughput_at(const SearchSpace& space, const std::vector<WorkerPace>& paces, double sync,
-                     const Plan& plan) {
+double throughput_at(const SearchSpace& space, const std::vector<WorkerPace>& paces,
+                     const MessageSeconds& messages, const SyncSeconds& sync, const Plan& plan) {
   double pipe = 0, passage = 0;
   const int depth = space.chooses_in_flight() ? plan.in_flight : plan.micro_batches;
   for (const WorkerPace& pace : paces) {
     pipe = std::max(pipe, seconds_at(space, pace, depth));
     passage = std::max(passage, pace.sum);
   }
-  double seconds = pipe + sync;
+  const auto wave = plan.server ? static_cast<double>(plan.wave_length()) : 1.0;
+  const double links = std::max({busiest(messages.out, sync.out, wave),
+                                 busiest(messages.in, sync.in, wave), sync.inside / wave});
+  double seconds = std::max(pipe, links) + sync.push;
   if (plan.server) {
     // From a wave's last minibatch, by its push and its pull, to that of the wave D + 1 later.
-    const auto wave = static_cast<double>(plan.wave_length());
-    const double push = plan.server->halves_pushes() ? sync / 2 : sync;
-    const double gate = (passage + push + sync) / (wave * (plan.server->clock_distance + 1));
-    // The newest is known, and asked for, at the gate alone.
-    const double pull = plan.server->pulls_newest() ? sync / wave : 0;
-    seconds = std::max({pipe + pull, sync / wave, gate});
+    const double gate = (passage + sync.both()) / (wave * (plan.server->clock_distance + 1));
+    seconds = std::max({pipe, links, gate});
+    // The newest is known, and asked for, at the gate alone: each stage waits for its part.
+    if (plan.server->pulls_newest()) {
+      for (std::size_t vw = 0; vw < paces.size(); ++vw) {
+        for (std::size_t k = 0; k < paces[vw].stages.size(); ++k) {
+          seconds = std::max(seconds, paces[vw].stages[k] + sync.pulls[vw][k] / wave);
+        }
+      }
+    }
   }
   return static_cast<double>(plan.virtual_workers.size()) * space.minibatch() / seconds;
 }
@@ -118,77 +59,169 @@ std::size_t most_stages(const Allocation& composition) {
   return stages;
 }
 
+// The choices of one composition.
+class DepthChooser {
+ public:
+  DepthChooser(SearchSpace& space, const Allocation& composition)
+      : space_(space),
+        composition_(composition),
+        knobs_(space.first_knobs(static_cast<int>(most_stages(composition)))) {}
+
+  // Adds those of a depth, for all servers; false where it cannot be cut.
+  bool choose(int depth, Recut recut) {
+    SearchSpace::depth_of(space_, knobs_) = depth;
+    if (!plan_ || !space_.chooses_in_flight()) {
+      plan_ = space_.plan(composition_, knobs_, recut);
+      if (!plan_) return false;
+      time();
+    }
+    if (depth > kEachDepth && depth % (depth / kEachDepth) != 0) return true;
+    const PlanRequest& request = space_.row().request;
+    for (std::size_t i = 0; i < served_.size(); ++i) {
+      auto& [by, with] = served_[i];
+      by.in_flight = with.in_flight = knobs_.in_flight;
+      const double worth =
+          request.worth(by, throughput_at(space_, paces_, messages_, sync_[i], by));
+      choices_.push_back({with, recut, worth, sync_[i].both()});
+    }
+    return true;
+  }
+
+  // The few of these depths that promise most.
+  std::vector<int> best_of(std::vector<int> depths) const {
+    const auto most = [&](int depth) {
+      double worth = 0;
+      for (const DepthChoice& choice : choices_) {
+        Knobs knobs = choice.knobs;
+        if (SearchSpace::depth_of(space_, knobs) == depth) worth = std::max(worth, choice.worth);
+      }
+      return worth;
+    };
+    std::stable_sort(depths.begin(), depths.end(), [&](int a, int b) { return most(a) > most(b); });
+    if (depths.size() > kCutAnew) depths.resize(kCutAnew);
+    return depths;
+  }
+
+  std::vector<DepthChoice> best_first() && {
+    std::stable_sort(choices_.begin(), choices_.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.worth, -a.sync) > std::pair(b.worth, -b.sync);
+    });
+    return std::move(choices_);
+  }
+
+ private:
+  void time() {
+    paces_ = space_.paces(*plan_);
+    messages_ = message_seconds(paces_, *plan_);
+    served_.clear();
+    sync_.clear();
+    const std::vector<Knobs> all = space_.with_servers(knobs_);
+    served_.reserve(all.size());  // what sync_ calls nodes by stays in its place
+    for (const Knobs& servers : all) {
+      served_.emplace_back(space_.with_knobs(*plan_, servers), servers);
+      sync_.push_back(sync_seconds(space_, served_.back().first, paces_));
+    }
+  }
+
+  SearchSpace& space_;
+  const Allocation& composition_;
+  Knobs knobs_;
+  std::optional<Plan> plan_;
+  std::vector<WorkerPace> paces_;
+  MessageSeconds messages_;
+  std::vector<std::pair<Plan, Knobs>> served_;  // by other servers
+  std::vector<SyncSeconds> sync_;               // of each of these
+  std::vector<DepthChoice> choices_;
+};
+
+// The most minibatches in flight, below those of a choice that does not fit, that fit; 0: none.
+int most_in_flight(SearchSpace& space, PlanScores& scores, const Allocation& composition,
+                   const DepthChoice& choice) {
+  Knobs knobs = choice.knobs;
+  std::vector<int> depths = space.depths(choice.knobs.in_flight - 1);
+  std::erase_if(depths, [&](int d) { return d >= choice.knobs.in_flight; });
+  const auto fitting = std::partition_point(depths.begin(), depths.end(), [&](int d) {
+    knobs.in_flight = d;
+    const auto plan = space.plan(composition, knobs, choice.recut);
+    return plan && scores.fits(*plan);
+  });
+  return fitting == depths.begin() ? 0 : *std::prev(fitting);
+}
+
 }  // namespace
 
 double estimated_throughput(SearchSpace& space, const Plan& plan) {
-  return throughput_at(space, space.paces(plan), sync_seconds(space, plan), plan);
+  const std::vector<WorkerPace> paces = space.paces(plan);
+  return throughput_at(space, paces, message_seconds(paces, plan), sync_seconds(space, plan, paces),
+                       plan);
 }
 
 std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& composition) {
-  const PlanRequest& request = space.row().request;
-  std::vector<DepthChoice> choices;
-  Knobs knobs = space.first_knobs(static_cast<int>(most_stages(composition)));
-  int& depth = SearchSpace::depth_of(space, knobs);
-  std::optional<Plan> plan;
-  std::vector<WorkerPace> paces;
-  std::vector<std::pair<Plan, Knobs>> served;  // by other servers
-  std::vector<double> sync;
+  DepthChooser chooser(space, composition);
+  std::vector<int> slow;  // depths that are cut by themselves, which takes long
   for (const int d : space.depths(kMostInFlight)) {
-    depth = d;
-    for (const Recut recut : space.recuts(d)) {
-      // How many are in flight changes no part's time.
-      if (!plan || !space.chooses_in_flight()) {
-        plan = space.plan(composition, knobs, recut);
-        if (!plan) {
-          if (space.chooses_in_flight()) return choices;
-          continue;
-        }
-        paces = space.paces(*plan);
-        served.clear();
-        sync.clear();
-        for (const Knobs& servers : space.with_servers(knobs)) {
-          served.emplace_back(space.with_knobs(*plan, servers), servers);
-          sync.push_back(sync_seconds(space, served.back().first));
-        }
-      }
-      if (d > kEachDepth && d % (d / kEachDepth) != 0) continue;
-      for (std::size_t i = 0; i < served.size(); ++i) {
-        auto& [by, with] = served[i];
-        by.in_flight = with.in_flight = knobs.in_flight;
-        choices.push_back(
-            {with, recut, request.worth(by, throughput_at(space, paces, sync[i], by)), sync[i]});
-      }
+    const std::vector<Recut> ways = space.recuts(d);
+    // How many are in flight changes no part's time.
+    if (ways.size() == 1 || !chooser.choose(d, Recut::for_few_slices)) {
+      if (!chooser.choose(d, Recut::where_needed) && space.chooses_in_flight()) return {};
+    } else {
+      slow.push_back(d);
     }
   }
-  std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.worth, -a.sync) > std::pair(b.worth, -b.sync);
-  });
-  return choices;
+  for (const int d : chooser.best_of(slow)) chooser.choose(d, Recut::where_needed);
+  return std::move(chooser).best_first();
 }
 
-std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
-                                    const Allocation& composition,
-                                    const std::vector<DepthChoice>& choices) {
-  int too_deep = kMostInFlight + 1;  // more in flight needs more memory
+double worth_as_cut(SearchSpace& space, PlanScores& scores, const Allocation& composition,
+                    const std::vector<DepthChoice>& choices) {
+  if (!space.chooses_in_flight()) return choices.front().worth;
+  Knobs least = choices.front().knobs;
+  const std::vector<int> depths = space.depths(kMostInFlight);
+  least.in_flight = depths.front();
+  const auto plan = space.plan(composition, least);
+  std::map<int, int> most;  // by clock distance: minibatches in flight
+  for (const DepthChoice& choice : choices) {
+    const auto [known, is_new] = most.emplace(choice.knobs.clock_distance, 0);
+    if (is_new && plan) {
+      Knobs knobs = choice.knobs;
+      const auto fitting = std::partition_point(depths.begin(), depths.end(), [&](int d) {
+        knobs.in_flight = d;
+        return scores.fits(space.with_knobs(*plan, knobs));
+      });
+      if (fitting != depths.begin()) known->second = *std::prev(fitting);
+    }
+    if (choice.knobs.in_flight <= known->second) return choice.worth;
+  }
+  return choices.back().worth;
+}
+
+std::optional<FittingPlan> best_that_fits(SearchSpace& space, PlanScores& scores,
+                                          const Allocation& composition,
+                                          const std::vector<DepthChoice>& choices) {
+  std::optional<FittingPlan> best;
+  std::map<int, int> most;  // by clock distance: minibatches in flight
   std::size_t tried = 0;
   for (const DepthChoice& choice : choices) {
-    if (space.chooses_in_flight() && choice.knobs.in_flight >= too_deep) continue;
+    if (best && choice.worth <= best->worth) break;
+    const auto known = most.find(choice.knobs.clock_distance);
+    if (known != most.end() && choice.knobs.in_flight > known->second) continue;
     if (++tried > kTriedDepths) break;
-    const auto plan = space.plan(composition, choice.knobs, choice.recut);
-    if (plan && scores.fits(*plan)) return plan;
-    too_deep = choice.knobs.in_flight;
+    auto plan = space.plan(composition, choice.knobs, choice.recut);
+    if (plan && scores.fits(*plan)) {
+      // Cut for less memory, it may take longer.
+      const double worth = space.row().request.worth(*plan, estimated_throughput(space, *plan));
+      if (!best || worth > best->worth) best = {*std::move(plan), worth};
+    } else if (space.chooses_in_flight()) {
+      most[choice.knobs.clock_distance] = most_in_flight(space, scores, composition, choice);
+    }
   }
-  if (!space.chooses_in_flight() || choices.empty()) return std::nullopt;
-  Knobs least = choices.front().knobs;
-  least.in_flight = space.depths(1).front();
-  auto plan = space.plan(composition, least);
-  return plan && scores.fits(*plan) ? plan : std::nullopt;
+  return best;
 }
 
-std::vector<Plan> each_that_fits(SearchSpace& space, PlanScores& scores,
-                                 const Allocation& composition,
-                                 const std::vector<DepthChoice>& choices) {
-  std::vector<Plan> plans;
+std::vector<FittingPlan> each_that_fits(SearchSpace& space, PlanScores& scores,
+                                        const Allocation& composition,
+                                        const std::vector<DepthChoice>& choices) {
+  std::vector<FittingPlan> plans;
   std::vector<DepthChoice> left = choices;
   while (!left.empty()) {
     const Recut recut = left.front().recut;
@@ -196,15 +229,18 @@ std::vector<Plan> each_that_fits(SearchSpace& space, PlanScores& scores,
     std::copy_if(left.begin(), left.end(), std::back_inserter(alike),
                  [&](const DepthChoice& choice) { return choice.recut == recut; });
     std::erase_if(left, [&](const DepthChoice& choice) { return choice.recut == recut; });
-    auto plan = first_that_fits(space, scores, composition, alike);
-    if (plan && (plans.empty() || plans.front() != *plan)) plans.push_back(*std::move(plan));
+    auto fits = best_that_fits(space, scores, composition, alike);
+    if (fits && (plans.empty() || plans.front().plan != fits->plan)) {
+      plans.push_back(*std::move(fits));
+    }
   }
   return plans;
 }
 
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
                               const Allocation& composition) {
-  return first_that_fits(space, scores, composition, depth_choices(space, composition));
+  auto fits = best_that_fits(space, scores, composition, depth_choices(space, composition));
+  return fits ? std::optional(std::move(fits->plan)) : std::nullopt;
 }
 
 }  // namespace hetpipe

@@ -25,15 +25,25 @@ struct DepthChoice {
 // virtual workers cannot be cut.
 std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& composition);
 
-// The plan of the first of these that fits; nothing where none of the first few does.
-std::optional<Plan> first_that_fits(SearchSpace& space, PlanScores& scores,
-                                    const Allocation& composition,
-                                    const std::vector<DepthChoice>& choices);
+// The most that these promise where the virtual workers are cut for the least memory, whatever is
+// in flight.
+double worth_as_cut(SearchSpace& space, PlanScores& scores, const Allocation& composition,
+                    const std::vector<DepthChoice>& choices);
+
+struct FittingPlan {
+  Plan plan;
+  double worth = 0;  // as in DepthChoice
+};
+
+// The best plan of the first few of these that fit; nothing where none does.
+std::optional<FittingPlan> best_that_fits(SearchSpace& space, PlanScores& scores,
+                                          const Allocation& composition,
+                                          const std::vector<DepthChoice>& choices);
 
 // The same of each way in which they are cut, the one that promises most first.
-std::vector<Plan> each_that_fits(SearchSpace& space, PlanScores& scores,
-                                 const Allocation& composition,
-                                 const std::vector<DepthChoice>& choices);
+std::vector<FittingPlan> each_that_fits(SearchSpace& space, PlanScores& scores,
+                                        const Allocation& composition,
+                                        const std::vector<DepthChoice>& choices);
 
 // The plan of a composition's depth choices.
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,

@@ -73,6 +73,7 @@ struct Packing::Tables {
   std::vector<std::size_t> place;  // [class]: what one device of it adds to a multiset's number
   std::size_t sets = 1;
   std::vector<std::vector<int>> count;             // [multiset][class]
+  std::vector<int> nodes_of;                       // [multiset]: on how many nodes it is
   std::vector<std::vector<std::uint32_t>> within;  // [multiset]: those it contains, itself too
   std::vector<int> ends;                           // likely cuts
   std::vector<std::vector<Stage>> best;            // [multiset][cut * classes + class]
@@ -91,6 +92,11 @@ struct Packing::Tables {
         count[u].push_back(static_cast<int>(rest % (of.devices.size() + 1)));
         rest /= of.devices.size() + 1;
       }
+      std::set<std::string_view> nodes;
+      for (std::size_t c = 0; c < classes.size(); ++c) {
+        if (count[u][c] > 0) nodes.insert(classes[c].node);
+      }
+      nodes_of.push_back(static_cast<int>(nodes.size()));
       add_within(u, 0, 0);
     }
   }
@@ -333,19 +339,25 @@ Packing::Tables::Hierarchy Packing::Tables::pack(std::size_t pool, int depth, in
     if (devices_of(u) <= max_stages) rates[u] = rate(u, depth);
   }
   std::vector<double> before(sets, kInfinity);
+  std::vector<int> apart_before(sets, 0);
   for (int n = 1; n <= most && before[pool] > 0; ++n) {
     std::vector<double> slowest(sets, 0.0);
+    std::vector<int> apart(sets, 0);
     h.choice.emplace_back(sets, 0);
     for (const std::uint32_t u : within[pool]) {
       for (const std::uint32_t w : within[u]) {
         const double both = std::min(rates[w], before[u - w]);
-        if (both <= slowest[u]) continue;
+        if (both < slowest[u] || both == 0) continue;
+        const int nodes = at(nodes_of, w) + at(apart_before, u - w);
+        if (both == slowest[u] && nodes >= apart[u]) continue;
         slowest[u] = both;
+        apart[u] = nodes;
         h.choice.back()[u] = w;
       }
     }
     h.slowest.push_back(slowest);
     before = std::move(slowest);
+    apart_before = std::move(apart);
   }
   return h;
 }

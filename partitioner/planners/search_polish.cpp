@@ -22,9 +22,13 @@ class Polisher {
         cluster_(space.row().request.cluster) {}
 
   ScoredPlan polished(std::int64_t actions) {
-    const std::int64_t end = scores_.actions() + actions;
+    std::int64_t end = scores_.actions() + actions;
     scores_.allow(actions / 2);
     bool alone_helps = cuts_by_themselves();
+    const std::int64_t before = scores_.actions();
+    scores_.allow(actions / 4);
+    alone_helps = orders_by_themselves() || alone_helps;
+    end += scores_.actions() - before;
     bool better = true;
     while (better) {
       scores_.allow(end - scores_.actions());
@@ -69,6 +73,32 @@ class Polisher {
       }
     }
     return better;
+  }
+
+  // Two stages on devices that differ, exchanged and cut again, likewise.
+  bool orders_by_themselves() {
+    if (replicated(best_.plan)) return false;
+    Plan plan = best_.plan;
+    for (const auto& members : alike_workers(cluster_, plan)) {
+      const std::size_t worker = members.front();
+      double least = scores_.alone(plan, worker).value_or(0);
+      const std::size_t stages = plan.virtual_workers[worker].stages.size();
+      for (std::size_t j = 0; j + 1 < stages; ++j) {
+        for (std::size_t k = j + 1; k < stages && !scores_.spent(); ++k) {
+          const PlanVirtualWorker& now = plan.virtual_workers[worker];
+          const DeviceName& a = now.stages[j].devices.front();
+          const DeviceName& b = now.stages[k].devices.front();
+          if (a.node == b.node && &cluster_.kind_of(a) == &cluster_.kind_of(b)) continue;
+          Plan other = exchanged_stages(plan, members, j, k);
+          quicken(other, members);
+          const auto seconds = scores_.alone(other, worker);
+          if (!seconds || *seconds * kBetter >= least) continue;
+          plan = std::move(other);
+          least = *seconds;
+        }
+      }
+    }
+    return plan != best_.plan && take_over(found_, plan, best_);
   }
 
   // Every cut of every virtual worker, whether it seems to set the pace or not.

@@ -14,11 +14,12 @@ namespace {
 // A packing knows a few likely cuts; what others may gain.
 constexpr double kBetterCuts = 1.1;
 constexpr std::size_t kManyInSpace = 128;
-constexpr int kSlices = 16;                  // of a minibatch: what fits nearly anywhere
-constexpr std::size_t kLikely = 64;          // compositions by rules
-constexpr std::size_t kBesidePacked = 16;    // of them, where others are packed
-constexpr int kLongestOfMany = 16;           // stages
-constexpr std::size_t kSimulatedDepths = 6;  // that are simulated where no estimate holds
+constexpr int kSlices = 16;                     // of a minibatch: what fits nearly anywhere
+constexpr std::size_t kLikely = 64;             // compositions by rules
+constexpr std::size_t kBesidePacked = 16;       // of them, where others are packed
+constexpr int kLongestOfMany = 16;              // stages
+constexpr std::size_t kPlannedOfSimulated = 4;  // compositions of which plans are made, for each
+constexpr std::size_t kSimulatedDepths = 6;     // that are simulated where no estimate holds
 
 bool is_large(const SearchSpace& space) {
   return space.row().request.cluster.devices().size() > kManyInSpace;
@@ -53,7 +54,7 @@ std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origi
 
 CompositionPool::CompositionPool(const PlanRequest& request, std::span<const double> kind_speed,
                                  CutCache& cuts)
-    : cluster_(request.cluster), kind_speed_(kind_speed) {
+    : cluster_(request.cluster), whole_(cuts.packings.empty()), kind_speed_(kind_speed) {
   const int minibatch = *request.minibatch;
   int slices = std::min(minibatch, kSlices);
   while (minibatch % slices != 0) --slices;
@@ -83,64 +84,99 @@ std::vector<Composition> CompositionPool::of(const SearchSpace& space) {
   const PlanRequest& request = space.row().request;
   std::vector<Composition> all;
   std::set<std::string> seen;
-  const auto add = [&](std::vector<Allocation> some) {
+  const auto add = [&](std::vector<Allocation> some, bool always = false) {
     for (Allocation& workers : some) {
       if (!seen.insert(composition_key(cluster_, workers)).second) continue;
       const double most = most_of(workers);
-      all.push_back({std::move(workers), most});
+      all.push_back({std::move(workers), most, always});
     }
   };
+  if (!request.virtual_workers) add(by_node(cluster_, kind_speed_, longest), true);
   for (const Packing& packing : packings_) {
     add(packing.compositions(request.virtual_workers, longest));
+  }
+  // With a device less they are those of the whole pool, or lose as many as there are nodes.
+  if (whole_) {
+    add(aligned_compositions(cluster_, kind_speed_, request.virtual_workers, longest));
   }
   add(likely_compositions(cluster_, kind_speed_, request.virtual_workers, longest,
                           all.empty() ? kLikely : kBesidePacked));
   return known_.emplace(longest, std::move(all)).first->second;
 }
 
-void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         const std::vector<Composition>& compositions, double least,
-                         std::size_t simulated) {
-  struct Ranked {
-    double estimate = 0;
-    const Allocation* composition = nullptr;
-    std::vector<DepthChoice> choices;
-  };
-  std::vector<Ranked> ranked;
-  std::vector<double> best;  // descending
-  for (const auto& [workers, throughput] : compositions) {
-    // No estimate is likely to pass `most`; what stays below far better ones needs no cut.
-    const double most =
-        space.row().request.most_worth(workers.size(), space.minibatch(), throughput);
-    if (best.size() >= simulated && most < best[simulated - 1]) continue;
-    if (most < least) continue;
-    auto choices = depth_choices(space, workers);
-    if (choices.empty()) continue;
-    const double estimate = choices.front().worth;
-    best.insert(std::upper_bound(best.begin(), best.end(), estimate, std::greater<>()), estimate);
-    ranked.push_back({estimate, &workers, std::move(choices)});
+namespace {
+
+// A composition, and what it promises: by its depth choices or, once there are plans that fit, by
+// the best of these.
+struct Ranked {
+  const Composition* composition = nullptr;
+  std::vector<DepthChoice> choices;
+  std::optional<std::vector<FittingPlan>> plans{};
+};
+
+std::vector<FittingPlan> plans_of(SearchSpace& space, PlanScores& scores, const Ranked& ranked) {
+  const Allocation& workers = ranked.composition->workers;
+  if (estimates_depth(space)) return each_that_fits(space, scores, workers, ranked.choices);
+  std::vector<FittingPlan> plans;
+  for (std::size_t i = 0; i < std::min(ranked.choices.size(), kSimulatedDepths); ++i) {
+    const DepthChoice& choice = ranked.choices[i];
+    auto plan = space.plan(workers, choice.knobs, choice.recut);
+    if (plan) plans.push_back({*std::move(plan), choice.worth});
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.estimate > b.estimate; });
+  return plans;
+}
+
+double best_of(const std::vector<FittingPlan>& plans) {
+  double best = 0;
+  for (const FittingPlan& plan : plans) best = std::max(best, plan.worth);
+  return best;
+}
+
+}  // namespace
+
+void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
+                         const std::vector<Composition>& compositions, double least, double to_beat,
+                         std::size_t simulated) {
+  std::multimap<double, Ranked, std::greater<>> ranked;  // by worth
+  std::vector<double> best;                              // descending
+  for (const Composition& composition : compositions) {
+    // No estimate is likely to pass `most`; what stays below far better ones needs no cut.
+    const Allocation& workers = composition.workers;
+    const double most =
+        space.row().request.most_worth(workers.size(), space.minibatch(), composition.most);
+    const auto promises = [&](double worth) {
+      return worth >= least &&
+             (composition.always || best.size() < simulated || worth >= best[simulated - 1]);
+    };
+    if (most < to_beat || !promises(most)) continue;
+    auto choices = depth_choices(space, workers);
+    if (choices.empty() || !promises(choices.front().worth)) continue;
+    const double worth = worth_as_cut(space, scores, workers, choices);
+    best.insert(std::upper_bound(best.begin(), best.end(), worth, std::greater<>()), worth);
+    ranked.emplace(worth, Ranked{&composition, std::move(choices)});
+  }
   std::map<std::size_t, std::size_t> of_number;  // of virtual workers
-  std::size_t taken = 0;
-  for (const Ranked& one : ranked) {
-    if (taken == simulated || scores.spent() || one.estimate < least) break;
-    if (of_number[one.composition->size()] == (simulated + 1) / 2) continue;
-    bool runs = false;
-    if (estimates_depth(space)) {
-      for (const Plan& plan : each_that_fits(space, scores, *one.composition, one.choices)) {
-        runs = found.add(plan, "search") || runs;
-      }
-    } else {
-      for (std::size_t i = 0; i < std::min(one.choices.size(), kSimulatedDepths); ++i) {
-        const DepthChoice& choice = one.choices[i];
-        const auto plan = space.plan(*one.composition, choice.knobs, choice.recut);
-        runs = (plan && found.add(*plan, "search")) || runs;
-      }
+  std::size_t planned = 0, taken = 0;
+  while (!ranked.empty() && !scores.spent()) {
+    auto next = ranked.extract(ranked.begin());
+    Ranked& one = next.mapped();
+    if (next.key() < least) return;
+    std::size_t& alike = of_number[one.composition->workers.size()];
+    const bool enough = taken >= simulated || alike >= (simulated + 1) / 3;
+    if (enough && !one.composition->always) continue;
+    if (!one.plans) {
+      if (planned++ >= kPlannedOfSimulated * simulated && !one.composition->always) continue;
+      one.plans = plans_of(space, scores, one);
+      if (one.plans->empty()) continue;
+      // What fits may be worth less than promised: another one may be next.
+      next.key() = best_of(*one.plans);
+      ranked.insert(std::move(next));
+      continue;
     }
+    bool runs = false;
+    for (const FittingPlan& plan : *one.plans) runs = found.add(plan.plan, "search") || runs;
     if (!runs) continue;
-    ++of_number[one.composition->size()];
+    ++alike;
     ++taken;
   }
 }

@@ -47,6 +47,7 @@ class FoundPlans {
 struct Composition {
   Allocation workers;
   double most = 0;
+  bool always = false;  // simulated whatever others promise
 };
 
 // The compositions that are looked at: packed (search_packing.h), and by simpler rules.
@@ -61,15 +62,16 @@ class CompositionPool {
   double most_of(const Allocation& workers) const;
 
   const Cluster& cluster_;
+  bool whole_;                     // no larger one was searched before
   std::vector<Packing> packings_;  // of whole minibatches, and of small micro-batches
   std::span<const double> kind_speed_;
   std::map<int, std::vector<Composition>> known_;  // by the most devices of a virtual worker
 };
 
 // Ranks compositions by estimates of the space's system and simulates the best ones that fit, as
-// far as they promise `least` worth.
+// far as they promise `least` worth and may reach `to_beat`.
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         const std::vector<Composition>& compositions, double least,
+                         const std::vector<Composition>& compositions, double least, double to_beat,
                          std::size_t simulated);
 
 // From a plan to better ones by single steps, as long as that helps: depth, clock distance and

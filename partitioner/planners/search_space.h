@@ -46,6 +46,8 @@ struct Knobs {
 struct WorkerPace {
   double bottleneck = 0;
   double sum = 0;
+  std::vector<double> stages;                  // [stage]: of which the bottleneck is the most
+  std::vector<double> activations, gradients;  // [stage]: to receive them
 };
 
 // Partitions, and paces of virtual workers, by what they depend on, which the system hardly is: all

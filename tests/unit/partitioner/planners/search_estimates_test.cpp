@@ -33,12 +33,14 @@ struct Estimated {
   double simulated = 0;  // samples/s
 };
 
-Estimated estimated(const PlanRequest& request, const Allocation& composition, int micro_batches) {
+Estimated estimated(const PlanRequest& request, const Allocation& composition, int micro_batches,
+                    int in_flight = 1) {
   CutCache cuts;
   const std::vector<Packing> none;
   SearchSpace space(search_rows(request).front(), *request.minibatch, cuts, none);
   Knobs knobs = space.first_knobs(static_cast<int>(composition.front().size()));
   knobs.micro_batches = micro_batches;
+  knobs.in_flight = in_flight;
   const auto plan = space.plan(composition, knobs);
   if (!plan) return {};
   return {estimated_throughput(space, *plan),
@@ -95,6 +97,54 @@ TEST(SearchEstimates, OfEqualServersThoseThatSendLess) {
   ASSERT_GT(choices.size(), 1U);
   EXPECT_TRUE(choices.front().knobs.all_nodes);
   EXPECT_DOUBLE_EQ(choices.front().worth, choices[1].worth);
+}
+
+// A device pushes and pulls through its node's own link, too, where the server is beside it.
+TEST(SearchEstimates, ServersOnTheSameNode) {
+  PlanRequest request = two_nodes("ssp");
+  request.placement = "local";
+  request.cluster.intra_node = {0.2e9, 1e-6, false};
+  const Estimated of = estimated(request, {{{"n0", 0}}, {{"n0", 1}}}, 1);
+  ASSERT_GT(of.simulated, 0);
+  EXPECT_NEAR(of.estimate / of.simulated, 1, 0.1);
+}
+
+// Every node's interface carries the messages of all virtual workers that cross it, and what they
+// push and pull.
+TEST(SearchEstimates, InterfacesThatAllVirtualWorkersShare) {
+  PlanRequest request = two_nodes("hetpipe");
+  request.clock_distance = 4;
+  request.pull = "bound";
+  for (Measurement& m : request.profile.measurements) {
+    for (auto& bytes : m.output_bytes) bytes = 6'000'000;
+  }
+  const Estimated of = estimated(request, kStageEach, 1, 8);
+  ASSERT_GT(of.simulated, 0);
+  EXPECT_NEAR(of.estimate / of.simulated, 1, 0.1);
+}
+
+// Of the minibatches in flight that promise most as many are taken as fit, not one.
+TEST(SearchEstimates, AsManyInFlightAsFit) {
+  PlanRequest request = two_nodes("hetpipe");
+  request.clock_distance = 0;
+  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 40'000'000;
+  for (Measurement& m : request.profile.measurements) {
+    for (auto& bytes : m.stash_bytes) bytes = 20'000'000;
+  }
+  CutCache cuts;
+  const std::vector<Packing> none;
+  SearchSpace space(search_rows(request).front(), *request.minibatch, cuts, none);
+  PlanScores scores(request.cluster, request.profile);
+  const auto choices = depth_choices(space, kNodeEach);
+  ASSERT_FALSE(choices.empty());
+  const auto fits = best_that_fits(space, scores, kNodeEach, choices);
+  ASSERT_TRUE(fits);
+  EXPECT_LT(fits->plan.in_flight, choices.front().knobs.in_flight);
+  EXPECT_GT(fits->plan.in_flight, 2);
+  Knobs deeper = space.knobs_of(fits->plan);
+  deeper.in_flight += 2;
+  const auto plan = space.plan(kNodeEach, deeper);
+  EXPECT_FALSE(plan && scores.fits(*plan));
 }
 
 }  // namespace

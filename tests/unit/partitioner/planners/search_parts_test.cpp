@@ -10,7 +10,9 @@
 #include "../cases.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/planners/search.h"
+#include "partitioner/planners/search_compositions.h"
 #include "partitioner/planners/search_leave_out.h"
+#include "partitioner/planners/search_moves.h"
 #include "partitioner/planners/search_score.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -39,6 +41,79 @@ TEST(SearchSeeds, PipedreamsPlannerForBothOfItsWeights) {
   EXPECT_TRUE(names.contains("pipedream's planner"));
   EXPECT_TRUE(names.contains("pipedream-2bw's planner"));
   EXPECT_TRUE(names.contains("dapple's planner"));
+}
+
+// [virtual worker]: how many devices of each node it has.
+std::vector<std::map<std::string, int>> by_nodes(const Allocation& workers) {
+  std::vector<std::map<std::string, int>> result;
+  for (const auto& devices : workers) {
+    std::map<std::string, int>& of = result.emplace_back();
+    for (const DeviceName& device : devices) ++of[device.node];
+  }
+  return result;
+}
+
+// Equally many devices of each node of any two or more, each once.
+TEST(SearchCompositions, AlignedOnesHaveEquallyManyDevicesOfANode) {
+  const Cluster cluster = test::cluster_of(
+      {{"fast", "slow", "slow"}, {"slow", "slow"}, {"fast", "fast", "fast", "fast"}}, 1);
+  const std::vector<double> speed{2, 1};
+  const auto all = aligned_compositions(cluster, speed, std::nullopt, 8);
+  using Nodes = std::map<std::string, int>;
+  std::set<std::vector<Nodes>> seen;
+  for (const Allocation& workers : all) {
+    const std::vector<Nodes> nodes = by_nodes(workers);
+    ASSERT_GE(nodes.size(), 2U);
+    ASSERT_GE(nodes.front().size(), 2U);
+    for (const Nodes& of : nodes) EXPECT_EQ(of, nodes.front());
+    std::set<DeviceName> used;
+    for (const auto& devices : workers) used.insert(devices.begin(), devices.end());
+    EXPECT_EQ(used.size(), workers.size() * workers.front().size());
+    seen.insert(nodes);
+  }
+  EXPECT_TRUE(seen.contains(std::vector<Nodes>(3, {{"n0", 1}, {"n2", 1}})));
+  EXPECT_TRUE(seen.contains(std::vector<Nodes>(2, {{"n0", 1}, {"n1", 1}, {"n2", 2}})));
+  EXPECT_EQ(seen.size(), 5U);  // pairs with two or three virtual workers, and all three nodes
+  for (const Allocation& workers : aligned_compositions(cluster, speed, 3, 8)) {
+    EXPECT_EQ(workers.size(), 3U);
+  }
+  for (const Allocation& workers : aligned_compositions(cluster, speed, std::nullopt, 2)) {
+    EXPECT_LE(workers.front().size(), 2U);
+  }
+}
+
+TEST(SearchCompositions, OneOfEachNodeThenWithoutTheSlowest) {
+  const Cluster cluster = test::cluster_of({{"fast", "slow", "slow"}, {"slow"}, {"fast"}}, 1);
+  const auto all = by_node(cluster, std::vector<double>{2, 1}, 2);
+  using Nodes = std::map<std::string, int>;
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(by_nodes(all[0]), (std::vector<Nodes>{{{"n0", 2}}, {{"n1", 1}}, {{"n2", 1}}}));
+  EXPECT_EQ(by_nodes(all[1]), (std::vector<Nodes>{{{"n0", 2}}, {{"n2", 1}}}));
+  EXPECT_EQ(by_nodes(all[2]), (std::vector<Nodes>{{{"n0", 2}}}));
+  EXPECT_EQ(all[2][0][0], (DeviceName{"n0", 0}));  // the fastest
+}
+
+TEST(SearchMoves, ExchangedStagesTakeTheirLayersAlong) {
+  Plan plan;
+  plan.virtual_workers.resize(2);
+  for (PlanVirtualWorker& worker : plan.virtual_workers) {
+    worker.stages.resize(3);
+    const int ends[]{0, 1, 3, 7};
+    for (int k = 0; k < 3; ++k) {
+      PlanStage& stage = worker.stages[static_cast<std::size_t>(k)];
+      stage.first_layer = ends[k];
+      stage.end_layer = ends[k + 1];
+      stage.devices = {{"n", k}};
+    }
+  }
+  const Plan other = exchanged_stages(plan, {1}, 0, 2);
+  EXPECT_EQ(other.virtual_workers[0], plan.virtual_workers[0]);
+  const std::vector<PlanStage>& stages = other.virtual_workers[1].stages;
+  const std::vector<int> ends{stages[0].end_layer, stages[1].end_layer, stages[2].end_layer};
+  EXPECT_EQ(ends, (std::vector<int>{4, 6, 7}));
+  EXPECT_EQ(stages[0].devices.front().index, 2);
+  EXPECT_EQ(stages[2].devices.front().index, 0);
+  EXPECT_EQ(stages[1].first_layer, 4);
 }
 
 // A plan of the first two devices; it is worth more without any one of the others.

@@ -435,7 +435,12 @@ TEST(Search, AllSystemsAreWorthAsMuchAsHetPipeAlone) {
   request.search = {SystemChoice::requested, {0, 1, 4}, {"default", "local"}};
   const double alone = search_plans(request).worth;
   request.search.systems = SystemChoice::any;
-  EXPECT_GE(search_plans(request).worth, 0.999 * alone);
+  const SearchResult any = search_plans(request);
+  double best = 0;
+  for (const SearchCandidate& candidate : any.considered) best = std::max(best, candidate.worth);
+  EXPECT_GE(best, 0.999 * alone);
+  // Fresher weights may cost 1 %.
+  EXPECT_GE(any.worth, 0.99 * alone);
 }
 
 // Of everything that was simulated the best by the objective, up to the 1 % that buys fresher
