@@ -36,12 +36,15 @@ constexpr std::size_t kExchanged = 4;
 constexpr std::size_t kPolished = 8;
 constexpr double kFurtherBehind = 0.85;  // of the best so far, where lateness counts
 constexpr std::size_t kPolishedBehind = 2;
-constexpr int kPolishings = 3;         // of a plan
-constexpr double kGainsOn = 1.02;      // of worth: what each must bring for another one
-constexpr int kFollowed = 3;           // times that a choice is made anew
-constexpr double kNearBest = 0.85;     // of the best, of rows worth looking at again
-constexpr double kMayWin = 0.93;       // of what is to be beaten, before any step
-constexpr double kMayGain = 0.9;       // of it, by an estimate
+constexpr int kPolishings = 3;      // of a plan
+constexpr int kLeastPolished = 16;  // simulations of a polishing
+constexpr double kGainsOn = 1.02;   // of worth: what each must bring for another one
+constexpr int kFollowed = 3;        // times that a choice is made anew
+constexpr double kNearBest = 0.85;  // of the best, of rows worth looking at again
+constexpr double kMayWin = 0.93;    // of what is to be beaten, before any step
+constexpr double kMayGain = 0.9;    // of it, by an estimate
+constexpr double kMayGainOfFew = 0.85;
+constexpr int kFewDevices = 12;        // of which searches in smaller pools may look further
 constexpr std::size_t kSimulated = 8;  // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
@@ -200,7 +203,9 @@ class Search {
   ScoredPlan polished(const ScoredPlan& chosen) {
     if (exact_ || devices_ > static_cast<int>(kSmallPool)) return chosen;
     found_.enter(chosen.space);
-    return polish(*spaces_[chosen.space], scores_, found_, chosen, budget_ / 4);
+    // Rounds of many micro-batches take so long that a quarter would be over at once.
+    const std::int64_t few = kLeastPolished * scores_.actions_of(chosen.plan);
+    return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, few));
   }
 
   // The best ones that differ in row or number of virtual workers: the best of all may be another
@@ -339,8 +344,11 @@ class Search {
       if (first || !large || found_.all().size() == before) {
         std::vector<Composition> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
-        const double least = std::max(kHopeless * found_.best(), kMayGain * to_beat());
-        search_compositions(space, scores_, found_, compositions, least, to_beat(), kSimulated);
+        const bool few = devices_ < kFewDevices;
+        const double may_gain = to_beat() * (few ? kMayGainOfFew : kMayGain);
+        const double least = std::max(kHopeless * found_.best(), may_gain);
+        search_compositions(space, scores_, found_, compositions, least, few ? may_gain : to_beat(),
+                            kSimulated);
       }
     }
     if (found_.all().size() == before) {

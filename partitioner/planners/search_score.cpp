@@ -134,27 +134,32 @@ std::string PlanScores::key(const Plan& plan) {
 }
 
 void PlanScores::note(const Plan& plan, double throughput) {
-  if (fits(plan)) throughput_.emplace(key(plan), throughput);
+  if (fits(plan)) throughput_.emplace(key(plan), Simulated{throughput});
+}
+
+std::int64_t PlanScores::actions_of(const Plan& plan) const {
+  const auto known = throughput_.find(key(plan));
+  return known == throughput_.end() ? 0 : known->second.actions;
 }
 
 std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience) {
-  const auto [known, is_new] = throughput_.emplace(key(plan), std::nullopt);
-  if (!is_new) return known->second;
+  const auto [known, is_new] = throughput_.emplace(key(plan), Simulated{});
+  if (!is_new) return known->second.throughput;
   try {
     if (!fits(plan)) return std::nullopt;
     SimulationRequest request = without_ledgers(costs_of(plan));
     if (patience == Patience::usual) request.most_rates = kMostRates;
     const Simulation simulation = simulate(plan, cluster_, profile_, request);
-    actions_ += work_of(simulation);
+    known->second = {simulation.throughput, work_of(simulation)};
+    actions_ += known->second.actions;
     ++simulations_;
-    known->second = simulation.throughput;
   } catch (const TooManyRates&) {
     actions_ += kMostRates / kRatesPerAction;
     why_not_ = "too many messages share its links to simulate it in a search";
   } catch (const UserError& error) {
     why_not_ = error.what();
   }
-  return known->second;
+  return known->second.throughput;
 }
 
 std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {

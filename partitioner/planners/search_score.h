@@ -37,6 +37,9 @@ class PlanScores {
   // flushed pipelines between the exchanges of rounds; as above.
   std::optional<double> alone(const Plan& plan, std::size_t vw);
 
+  // Actions that simulating this plan took; 0 where it was not.
+  std::int64_t actions_of(const Plan& plan) const;
+
   bool spent() const { return actions_ >= most_actions_; }
   std::int64_t simulations() const { return simulations_; }
   std::int64_t actions() const { return actions_; }
@@ -57,7 +60,11 @@ class PlanScores {
   std::int64_t actions_ = 0;
   std::int64_t simulations_ = 0;
   std::string why_not_;
-  std::unordered_map<std::string, std::optional<double>> throughput_;
+  struct Simulated {
+    std::optional<double> throughput{};
+    std::int64_t actions = 0;
+  };
+  std::unordered_map<std::string, Simulated> throughput_;
   std::unordered_map<std::string, std::optional<double>> alone_;
   std::unordered_map<std::string, bool> fits_;
 };
