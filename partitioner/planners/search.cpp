@@ -204,8 +204,9 @@ class Search {
     if (exact_ || devices_ > static_cast<int>(kSmallPool)) return chosen;
     found_.enter(chosen.space);
     // Rounds of many micro-batches take so long that a quarter would be over at once.
-    const std::int64_t few = kLeastPolished * scores_.actions_of(chosen.plan);
-    return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, few));
+    const std::int64_t least =
+        devices_ > kFewDevices ? 0 : kLeastPolished * scores_.actions_of(chosen.plan);
+    return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, least));
   }
 
   // The best ones that differ in row or number of virtual workers: the best of all may be another
@@ -344,7 +345,7 @@ class Search {
       if (first || !large || found_.all().size() == before) {
         std::vector<Composition> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
-        const bool few = devices_ < kFewDevices;
+        const bool few = devices_ <= kFewDevices;
         const double may_gain = to_beat() * (few ? kMayGainOfFew : kMayGain);
         const double least = std::max(kHopeless * found_.best(), may_gain);
         search_compositions(space, scores_, found_, compositions, least, few ? may_gain : to_beat(),
