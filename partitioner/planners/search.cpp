@@ -32,7 +32,7 @@ constexpr double kHopeless = 0.75;               // of it, by an estimate: not w
 constexpr double kWorthImproving = 0.75;         // of it: what a planner's plan must be worth
 constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
 constexpr double kWorthPolishing = 0.95;         // of the best so far
-constexpr std::size_t kExchanged = 4;
+constexpr std::size_t kExchanged = 4;            // plans that exchange() improves
 constexpr std::size_t kPolished = 8;
 constexpr double kFurtherBehind = 0.85;  // of the best so far, where lateness counts
 constexpr std::size_t kPolishedBehind = 2;
@@ -43,8 +43,9 @@ constexpr int kFollowed = 3;        // times that a choice is made anew
 constexpr double kNearBest = 0.85;  // of the best, of rows worth looking at again
 constexpr double kMayWin = 0.93;    // of what is to be beaten, before any step
 constexpr double kMayGain = 0.9;    // of it, by an estimate
-constexpr double kMayGainOfFew = 0.85;
-constexpr int kFewDevices = 12;        // of which searches in smaller pools may look further
+// In pools of so many devices there is time to look further.
+constexpr int kTinyPool = 12;
+constexpr double kMayGainOfTiny = 0.85;
 constexpr std::size_t kSimulated = 8;  // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
@@ -205,7 +206,7 @@ class Search {
     found_.enter(chosen.space);
     // Rounds of many micro-batches take so long that a quarter would be over at once.
     const std::int64_t least =
-        devices_ > kFewDevices ? 0 : kLeastPolished * scores_.actions_of(chosen.plan);
+        devices_ > kTinyPool ? 0 : kLeastPolished * scores_.actions_of(chosen.plan);
     return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, least));
   }
 
@@ -345,11 +346,11 @@ class Search {
       if (first || !large || found_.all().size() == before) {
         std::vector<Composition> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
-        const bool few = devices_ <= kFewDevices;
-        const double may_gain = to_beat() * (few ? kMayGainOfFew : kMayGain);
+        const bool tiny = devices_ <= kTinyPool;
+        const double may_gain = to_beat() * (tiny ? kMayGainOfTiny : kMayGain);
         const double least = std::max(kHopeless * found_.best(), may_gain);
-        search_compositions(space, scores_, found_, compositions, least, few ? may_gain : to_beat(),
-                            kSimulated);
+        search_compositions(space, scores_, found_, compositions, least,
+                            tiny ? may_gain : to_beat(), kSimulated);
       }
     }
     if (found_.all().size() == before) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kEveryNumberUpTo = 24;  // of virtual workers; beyond, few of them are tried
 constexpr std::size_t kMostPerNumber = 4;
-constexpr std::size_t kMostAligned = 5;  // nodes, of which all combinations are looked at
+constexpr std::size_t kFewNodes = 5;  // whose compositions by node are looked at
 
 struct Member {
   DeviceName name;
@@ -23,20 +23,32 @@ struct Member {
   double speed = 0;
 };
 
-// [node], the fastest first.
-std::vector<std::vector<Member>> members_by_node(const Cluster& cluster,
-                                                 std::span<const double> speed) {
-  std::vector<std::vector<Member>> nodes(cluster.nodes.size());
+// Those that can compute, node by node.
+std::vector<Member> members_of(const Cluster& cluster, std::span<const double> speed) {
+  std::vector<Member> members;
   for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
     const auto& kinds = cluster.nodes[n].kinds;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       const double s = speed[static_cast<std::size_t>(kinds[i])];
       if (s <= 0) continue;
-      nodes[n].push_back(
+      members.push_back(
           {{cluster.nodes[n].name, static_cast<int>(i)}, static_cast<int>(n), kinds[i], s});
     }
-    std::stable_sort(nodes[n].begin(), nodes[n].end(),
+  }
+  return members;
+}
+
+// [node with members], the fastest of each first; nothing where there are many nodes.
+std::vector<std::vector<Member>> members_of_few_nodes(const Cluster& cluster,
+                                                      std::span<const double> speed) {
+  std::map<int, std::vector<Member>> by_node;
+  for (Member& member : members_of(cluster, speed)) by_node[member.node].push_back(member);
+  std::vector<std::vector<Member>> nodes;
+  if (by_node.size() > kFewNodes) return nodes;
+  for (auto& [node, members] : by_node) {
+    std::stable_sort(members.begin(), members.end(),
                      [](const Member& a, const Member& b) { return a.speed > b.speed; });
+    nodes.push_back(std::move(members));
   }
   return nodes;
 }
@@ -44,18 +56,10 @@ std::vector<std::vector<Member>> members_by_node(const Cluster& cluster,
 class Composer {
  public:
   Composer(const Cluster& cluster, std::span<const double> speed, int max_stages)
-      : cluster_(cluster), speed_(speed), max_stages_(static_cast<std::size_t>(max_stages)) {
-    for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
-      const auto& kinds = cluster.nodes[n].kinds;
-      for (std::size_t i = 0; i < kinds.size(); ++i) {
-        const double s = speed[static_cast<std::size_t>(kinds[i])];
-        if (s > 0) {
-          pool_.push_back(
-              {{cluster.nodes[n].name, static_cast<int>(i)}, static_cast<int>(n), kinds[i], s});
-        }
-      }
-    }
-  }
+      : cluster_(cluster),
+        speed_(speed),
+        max_stages_(static_cast<std::size_t>(max_stages)),
+        pool_(members_of(cluster, speed)) {}
 
   std::vector<Allocation> likely(std::optional<int> virtual_workers, std::size_t most) {
     std::set<double> speeds;
@@ -262,34 +266,27 @@ double ideal_throughput(const Cluster& cluster, std::span<const double> kind_spe
   return least * static_cast<double>(composition.size());
 }
 
-std::vector<Allocation> by_node(const Cluster& cluster, std::span<const double> kind_speed,
-                                int max_stages) {
-  Allocation workers;
-  for (const std::vector<Member>& node : members_by_node(cluster, kind_speed)) {
-    if (node.empty()) continue;
-    workers.emplace_back();
-    for (const Member& member : node) {
-      if (static_cast<int>(workers.back().size()) < max_stages) {
-        workers.back().push_back(member.name);
-      }
-    }
+std::vector<Allocation> node_compositions(const Cluster& cluster,
+                                          std::span<const double> kind_speed, int max_stages) {
+  std::vector<std::vector<Member>> nodes = members_of_few_nodes(cluster, kind_speed);
+  for (std::vector<Member>& node : nodes) {
+    if (std::ssize(node) > max_stages) node.resize(static_cast<std::size_t>(max_stages));
   }
-  std::vector<Allocation> result{std::move(workers)};
-  while (result.back().size() > 1) {
-    // Without the slowest node.
-    Allocation fewer = result.back();
-    const auto speed_of = [&](const std::vector<DeviceName>& devices) {
-      double sum = 0;
-      for (const DeviceName& device : devices) {
-        sum +=
-            kind_speed[static_cast<std::size_t>(&cluster.kind_of(device) - cluster.kinds.data())];
-      }
-      return sum;
-    };
-    fewer.erase(std::min_element(fewer.begin(), fewer.end(), [&](const auto& a, const auto& b) {
+  const auto speed_of = [](const std::vector<Member>& node) {
+    double sum = 0;
+    for (const Member& member : node) sum += member.speed;
+    return sum;
+  };
+  std::vector<Allocation> result;
+  while (!nodes.empty()) {
+    Allocation& workers = result.emplace_back();
+    for (const std::vector<Member>& node : nodes) {
+      workers.emplace_back();
+      for (const Member& member : node) workers.back().push_back(member.name);
+    }
+    nodes.erase(std::min_element(nodes.begin(), nodes.end(), [&](const auto& a, const auto& b) {
       return speed_of(a) < speed_of(b);
     }));
-    result.push_back(std::move(fewer));
   }
   return result;
 }
@@ -297,12 +294,8 @@ std::vector<Allocation> by_node(const Cluster& cluster, std::span<const double> 
 std::vector<Allocation> aligned_compositions(const Cluster& cluster,
                                              std::span<const double> kind_speed,
                                              std::optional<int> virtual_workers, int max_stages) {
-  std::vector<std::vector<Member>> nodes;
-  for (const std::vector<Member>& node : members_by_node(cluster, kind_speed)) {
-    if (!node.empty()) nodes.push_back(node);
-  }
+  const std::vector<std::vector<Member>> nodes = members_of_few_nodes(cluster, kind_speed);
   std::vector<Allocation> result;
-  if (nodes.size() > kMostAligned) return result;
   for (unsigned some = 1; some < 1U << nodes.size(); ++some) {
     std::vector<const std::vector<Member>*> taken;
     std::size_t least = static_cast<std::size_t>(max_stages);

@@ -32,9 +32,9 @@ double ideal_throughput(const Cluster& cluster, std::span<const double> kind_spe
                         const Allocation& composition);
 
 // A virtual worker of each node with devices, at most max_stages of each, and the same without the
-// slowest node, the two slowest ... : what people would try first.
-std::vector<Allocation> by_node(const Cluster& cluster, std::span<const double> kind_speed,
-                                int max_stages);
+// slowest node, the two slowest ... : what people would try first. None in clusters of many nodes.
+std::vector<Allocation> node_compositions(const Cluster& cluster,
+                                          std::span<const double> kind_speed, int max_stages);
 
 // Virtual workers that have equally many devices of each of two or more nodes, others left out:
 // where they are cut alike, a layer has the same node in all of them, and with shards beside the

@@ -13,8 +13,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kTriedDepths = 6;
-constexpr std::size_t kCutAnew = 1;  // depths
-constexpr int kEachDepth = 16;       // of minibatches in flight; beyond, fewer of them
+constexpr int kEachDepth = 16;  // of minibatches in flight; beyond, fewer of them
 
 double seconds_at(const SearchSpace& space, const WorkerPace& pace, int depth) {
   if (space.chooses_in_flight()) return std::max(pace.bottleneck, pace.sum / depth);
@@ -87,8 +86,8 @@ class DepthChooser {
     return true;
   }
 
-  // The few of these depths that promise most.
-  std::vector<int> best_of(std::vector<int> depths) const {
+  // Of these depths the one that promises most.
+  int best_of(const std::vector<int>& depths) const {
     const auto most = [&](int depth) {
       double worth = 0;
       for (const DepthChoice& choice : choices_) {
@@ -97,9 +96,8 @@ class DepthChooser {
       }
       return worth;
     };
-    std::stable_sort(depths.begin(), depths.end(), [&](int a, int b) { return most(a) > most(b); });
-    if (depths.size() > kCutAnew) depths.resize(kCutAnew);
-    return depths;
+    return *std::max_element(depths.begin(), depths.end(),
+                             [&](int a, int b) { return most(a) < most(b); });
   }
 
   std::vector<DepthChoice> best_first() && {
@@ -134,18 +132,24 @@ class DepthChooser {
   std::vector<DepthChoice> choices_;
 };
 
+// The last of these that fits, where more need more memory; 0: none.
+template <typename Fits>
+int deepest(const std::vector<int>& depths, const Fits& fits) {
+  const auto end = std::partition_point(depths.begin(), depths.end(), fits);
+  return end == depths.begin() ? 0 : *std::prev(end);
+}
+
 // The most minibatches in flight, below those of a choice that does not fit, that fit; 0: none.
 int most_in_flight(SearchSpace& space, PlanScores& scores, const Allocation& composition,
                    const DepthChoice& choice) {
   Knobs knobs = choice.knobs;
   std::vector<int> depths = space.depths(choice.knobs.in_flight - 1);
   std::erase_if(depths, [&](int d) { return d >= choice.knobs.in_flight; });
-  const auto fitting = std::partition_point(depths.begin(), depths.end(), [&](int d) {
+  return deepest(depths, [&](int d) {
     knobs.in_flight = d;
     const auto plan = space.plan(composition, knobs, choice.recut);
     return plan && scores.fits(*plan);
   });
-  return fitting == depths.begin() ? 0 : *std::prev(fitting);
 }
 
 }  // namespace
@@ -168,7 +172,7 @@ std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& com
       slow.push_back(d);
     }
   }
-  for (const int d : chooser.best_of(slow)) chooser.choose(d, Recut::where_needed);
+  if (!slow.empty()) chooser.choose(chooser.best_of(slow), Recut::where_needed);
   return std::move(chooser).best_first();
 }
 
@@ -184,11 +188,10 @@ double worth_as_cut(SearchSpace& space, PlanScores& scores, const Allocation& co
     const auto [known, is_new] = most.emplace(choice.knobs.clock_distance, 0);
     if (is_new && plan) {
       Knobs knobs = choice.knobs;
-      const auto fitting = std::partition_point(depths.begin(), depths.end(), [&](int d) {
+      known->second = deepest(depths, [&](int d) {
         knobs.in_flight = d;
         return scores.fits(space.with_knobs(*plan, knobs));
       });
-      if (fitting != depths.begin()) known->second = *std::prev(fitting);
     }
     if (choice.knobs.in_flight <= known->second) return choice.worth;
   }

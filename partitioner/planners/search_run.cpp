@@ -91,11 +91,11 @@ std::vector<Composition> CompositionPool::of(const SearchSpace& space) {
       all.push_back({std::move(workers), most, always});
     }
   };
-  if (!request.virtual_workers) add(by_node(cluster_, kind_speed_, longest), true);
+  if (!request.virtual_workers) add(node_compositions(cluster_, kind_speed_, longest), true);
   for (const Packing& packing : packings_) {
     add(packing.compositions(request.virtual_workers, longest));
   }
-  // With a device less they are those of the whole pool, or lose as many as there are nodes.
+  // With a device less there is no time for them.
   if (whole_) {
     add(aligned_compositions(cluster_, kind_speed_, request.virtual_workers, longest));
   }

@@ -84,7 +84,7 @@ TEST(SearchCompositions, AlignedOnesHaveEquallyManyDevicesOfANode) {
 
 TEST(SearchCompositions, OneOfEachNodeThenWithoutTheSlowest) {
   const Cluster cluster = test::cluster_of({{"fast", "slow", "slow"}, {"slow"}, {"fast"}}, 1);
-  const auto all = by_node(cluster, std::vector<double>{2, 1}, 2);
+  const auto all = node_compositions(cluster, std::vector<double>{2, 1}, 2);
   using Nodes = std::map<std::string, int>;
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(by_nodes(all[0]), (std::vector<Nodes>{{{"n0", 2}}, {{"n1", 1}}, {{"n2", 1}}}));

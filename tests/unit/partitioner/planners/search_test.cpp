@@ -433,14 +433,16 @@ TEST(Search, AllSystemsAreWorthAsMuchAsHetPipeAlone) {
                                    request.cluster, Precision::fp32);
   request.objective = PlanObjective::throughput;
   request.search = {SystemChoice::requested, {0, 1, 4}, {"default", "local"}};
-  const double alone = search_plans(request).worth;
+  const SearchResult hetpipe = search_plans(request);
+  const double alone = hetpipe.worth;
   request.search.systems = SystemChoice::any;
   const SearchResult any = search_plans(request);
   double best = 0;
   for (const SearchCandidate& candidate : any.considered) best = std::max(best, candidate.worth);
   EXPECT_GE(best, 0.999 * alone);
-  // Fresher weights may cost 1 %.
-  EXPECT_GE(any.worth, 0.99 * alone);
+  // Fresher weights, and they alone, may cost 1 %.
+  const bool fresher = staleness_of(any.plan) < staleness_of(hetpipe.plan);
+  EXPECT_GE(any.worth, (fresher ? 0.99 : 0.999) * alone);
 }
 
 // Of everything that was simulated the best by the objective, up to the 1 % that buys fresher
