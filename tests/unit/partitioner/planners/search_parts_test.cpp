@@ -13,6 +13,7 @@
 #include "partitioner/planners/search_compositions.h"
 #include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_moves.h"
+#include "partitioner/planners/search_run.h"
 #include "partitioner/planners/search_score.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -114,6 +115,67 @@ TEST(SearchMoves, ExchangedStagesTakeTheirLayersAlong) {
   EXPECT_EQ(stages[0].devices.front().index, 2);
   EXPECT_EQ(stages[2].devices.front().index, 0);
   EXPECT_EQ(stages[1].first_layer, 4);
+}
+
+// What people would try first is simulated whatever else promises more.
+TEST(SearchCompositions, OneOfEachNodeIsAlwaysSimulated) {
+  PlanRequest request = six_devices();
+  request.minibatch = 32;
+  request.system = "gpipe";
+  request.search.systems = SystemChoice::requested;
+  request.objective = PlanObjective::throughput;
+  CutCache cuts;
+  const std::vector<double> speed{2, 1};
+  CompositionPool pool(request, speed, cuts);
+  SearchSpace space(search_rows(request).front(), 32, cuts, pool.packings());
+  std::vector<Composition> compositions;
+  for (const Composition& composition : pool.of(space)) {
+    if (composition.always) compositions.push_back(composition);
+  }
+  ASSERT_EQ(compositions.size(), 3U);  // of three nodes, two and one
+  EXPECT_EQ(compositions.front().workers.size(), 3U);
+  std::set<std::size_t> numbers;
+  PlanScores scores(request.cluster, request.profile);
+  scores.allow(1'000'000);
+  FoundPlans found(request, scores);
+  search_compositions(space, scores, found, compositions, 0, 0, 1);
+  for (const ScoredPlan& plan : found.all()) numbers.insert(plan.plan.virtual_workers.size());
+  EXPECT_EQ(numbers, (std::set<std::size_t>{1, 2, 3}));
+}
+
+// A pipeline that goes to another node and back, although it could stay there.
+TEST(SearchPolish, ExchangesTheDevicesOfStages) {
+  PlanRequest request;
+  request.cluster = test::cluster_of({{"fast", "fast"}, {"slow"}}, 1'000'000'000);
+  request.cluster.intra_node = {10e9, 1e-6, false};
+  request.cluster.inter_node = {1e8, 1e-6, false};
+  request.profile = test::chain_of(12, {"fast", "slow"},
+                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  for (Measurement& m : request.profile.measurements) {
+    for (auto& bytes : m.output_bytes) bytes = 400'000;
+  }
+  request.minibatch = 32;
+  request.system = "gpipe";
+  request.search.systems = SystemChoice::requested;
+  request.objective = PlanObjective::throughput;
+  CutCache cuts;
+  const std::vector<Packing> none;
+  SearchSpace space(search_rows(request).front(), 32, cuts, none);
+  Knobs knobs = space.first_knobs(3);
+  knobs.micro_batches = 4;
+  auto plan = space.plan({{{"n0", 0}, {"n0", 1}, {"n1", 0}}}, knobs);
+  ASSERT_TRUE(plan);
+  auto& stages = plan->virtual_workers[0].stages;
+  stages[0].devices = {{"n0", 0}};
+  stages[1].devices = {{"n1", 0}};
+  stages[2].devices = {{"n0", 1}};
+  PlanScores scores(request.cluster, request.profile);
+  scores.allow(1'000'000);
+  FoundPlans found(request, scores);
+  const double before = *found.add(*plan, "search");
+  const ScoredPlan after = polish(space, scores, found, found.all().front(), 1'000'000);
+  EXPECT_GT(after.worth, 1.1 * before);
+  EXPECT_EQ(after.plan.virtual_workers[0].stages[1].devices.front().node, "n0");
 }
 
 // A plan of the first two devices; it is worth more without any one of the others.
