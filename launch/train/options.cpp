@@ -105,6 +105,11 @@ OptionGroup training_options(TrainOptions& options) {
                          kSgdRate, kAdamRate, kDampedAdamRate, kDampedRmspropRate, kDampedMuonRate),
                   real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
                               "Learning rate."))),
+          unset_means(format("%g", kStageRate),
+                      real_option("stage-rate", "R", options.stage_rate, kUpToAMillion,
+                                  "Of --sync server-step: rate of the stages' own steps of plain "
+                                  "SGD, until the servers' one is there; it rises and falls as "
+                                  "--learning-rate does.")),
           unset_means("0.9; 0.95 with muon, 0.8 where weights are not predicted",
                       real_option("momentum", "M", options.momentum, {0, 1},
                                   "sgd-momentum, muon: momentum of the gradient. Without "

@@ -40,6 +40,7 @@ struct TrainOptions {
 
   double epochs = 1;
   std::optional<double> learning_rate;  // absent: usual_training(plan)
+  std::optional<double> stage_rate;     // absent: kStageRate
   std::optional<double> momentum;
   bool nesterov = false;
   std::vector<double> betas;             // two, or none: usual_training(plan)

@@ -154,6 +154,7 @@ std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
 }
 
 void take_options(const TrainOptions& options, TrainJob& job) {
+  job.stage_rate = options.stage_rate.value_or(job.stage_rate);
   job.label_smoothing = options.loss.label_smoothing;
   job.mixes = options.samples.mixes;
   job.target_accuracy = options.target_accuracy;
@@ -190,6 +191,7 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
               {"shuffle", options.shuffle},
               {"threads", job.threads},
               {"end", of_the_end ? job.end_position : 0}};
+  if (optimizer_at_servers(job.plan)) recipe["stage_rate"] = job.stage_rate;
   const SampleOptions& samples = options.samples;
   if (samples.train_transforms || samples.normalize != SampleOptions().normalize) {
     recipe["samples"] = samples.train_transforms.value_or("") + " / " + samples.normalize;

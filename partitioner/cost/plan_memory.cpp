@@ -102,7 +102,8 @@ MemoryRule memory_rule(const Plan& plan) {
   rule.weights = system.weights;
   rule.sync = traits(system.sync).stage;
   rule.in_flight = plan.in_flight;
-  rule.optimizer_slots = optimizer_slots(plan.optimizer, traits(system.weights).predicts());
+  rule.optimizer_slots = optimizer_slots(optimizer_of_stages(system, plan.optimizer),
+                                         traits(system.weights).predicts());
   rule.average = plan.ema > 0 && rule.sync != StageSync::waves;
   rule.server = plan.server.has_value() && rule.sync == StageSync::waves;
   // Without a bound a server adds each push as it comes, so that the next pull holds it.

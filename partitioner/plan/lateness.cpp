@@ -54,6 +54,11 @@ UnseenSamples unseen_samples(const Plan& plan) {
     deepest = std::max(deepest, minibatches_under_way(plan, system, worker));
   }
   const double own = round / static_cast<double>(plan.virtual_workers.size());
+  if (traits(system.sync).steps) {
+    const int bound = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
+    const double wave = round * static_cast<double>(plan.wave_length());
+    return {.summed = wave, .late = (wave - own * static_cast<double>(plan.wave_length())) * kOfBound * bound};
+  }
   int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
   if (traits(system.sync).rounds) distance = std::max(distance, 1);
   return {.summed = own,
@@ -78,7 +83,8 @@ double samples_factor(const Plan& plan, double critical_batch) {
 double least_samples_factor(const System& system, const std::string& optimizer,
                             std::size_t virtual_workers, int minibatch, double critical_batch) {
   const UnseenCost cost = unseen_cost(system, optimizer);
-  const double others = traits(system.sync).waves() ? cost.late : cost.summed;
+  const SyncTraits& sync = traits(system.sync);
+  const double others = sync.waves() && !sync.steps ? cost.late : cost.summed;
   const double counted = cost.summed + static_cast<double>(virtual_workers - 1) * others;
   return cost.serial * (1 + counted * minibatch / critical_batch);
 }

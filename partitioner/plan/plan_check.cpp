@@ -167,6 +167,10 @@ class PlanCheck {
                  server.round, std::string(to_string(sync)).c_str(),
                  std::string(to_string(SyncRule::outer)).c_str()));
     }
+    if (traits(sync).steps && server.scale != "mean") {
+      problem("scale = \"" + server.scale + "\" and sync = \"" + std::string(to_string(sync)) +
+              "\" (the servers' optimizer takes the mean of the gradients). Leave it out.");
+    }
     if (server.round < 1) problem("round is not positive. Use 1 or more.");
     std::set<std::string> seen;
     for (const std::string& node : server.nodes) {

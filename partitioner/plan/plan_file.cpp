@@ -204,6 +204,7 @@ class PlanFile {
       if (!server.pull) server.pull = "bound";
       if (!momentum) server.outer_momentum = usual_outer_momentum(server.clock_distance);
     }
+    if (problems_.empty() && traits(composition(plan_).sync).steps && !scale) server.scale = "mean";
     plan_.server = std::move(server);
   }
 

@@ -17,6 +17,7 @@ enum class SyncRule {
   wsp,         // waves through parameter servers, at most D apart (arXiv 2005.14038)
   asp,         // the same, unbounded
   outer,       // rounds of waves, and a step of the servers after each (arXiv 2311.08105)
+  server_step,  // waves of gradients, of which the servers' optimizer makes a step
 };
 
 struct SyncTraits {
@@ -25,15 +26,17 @@ struct SyncTraits {
   StageSync stage;      // what a stage does for it
   bool bounded = true;  // nobody runs ahead of the others without limit
   bool rounds = false;  // several waves are pushed at once, and the servers have an optimizer
+  bool steps = false;   // the plan's optimizer runs at the servers (docs/server-step.md)
 
   constexpr bool waves() const { return stage == StageSync::waves; }
 };
 
-inline constexpr std::array<SyncTraits, 4> kSyncRules{{
+inline constexpr std::array<SyncTraits, 5> kSyncRules{{
     {.rule = SyncRule::all_reduce, .name = "all-reduce", .stage = StageSync::all_reduce},
     {.rule = SyncRule::wsp, .name = "wsp", .stage = StageSync::waves},
     {.rule = SyncRule::asp, .name = "asp", .stage = StageSync::waves, .bounded = false},
     {.rule = SyncRule::outer, .name = "outer", .stage = StageSync::waves, .rounds = true},
+    {.rule = SyncRule::server_step, .name = "server-step", .stage = StageSync::waves, .steps = true},
 }};
 static_assert(one_row_each<kSyncRules>());
 

@@ -75,12 +75,17 @@ std::string usual_optimizer(const System& system) {
 }
 
 std::string usual_scale(const System& system, const std::string& optimizer) {
-  if (traits(system.sync).rounds) return "mean";
+  if (traits(system.sync).rounds || traits(system.sync).steps) return "mean";
   const bool damps = usually_damps(system) && optimizer_named(optimizer).usually_damps;
   return damps ? "root" : PlanServer{}.scale;
 }
 
+std::string optimizer_of_stages(const System& system, const std::string& optimizer) {
+  return traits(system.sync).steps ? "sgd" : optimizer;
+}
+
 Updates updates_of(const System& system, const std::string& optimizer) {
+  if (traits(system.sync).steps) return Updates::plain;
   if (optimizer_named(optimizer).orthogonal) return Updates::orthogonal;
   const bool usual = usually_damps(system) && optimizer == usual_optimizer(system);
   return usual ? Updates::damped : Updates::plain;

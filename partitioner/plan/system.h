@@ -44,9 +44,11 @@ bool usually_damps(const System& system);
 // adam where steps are damped, else sgd-momentum.
 std::string usual_optimizer(const System& system);
 // Where virtual workers push damped steps, their sum over the root of their number, else the sum.
-// Rounds: the mean (docs/outer.md).
+// Rounds, and gradients for the servers: the mean (docs/outer.md, docs/server-step.md).
 std::string usual_scale(const System& system, const std::string& optimizer);
-// What its updates are, as far as no option of a training says otherwise.
+// What runs at the stages: plain SGD where the servers have the plan's optimizer.
+std::string optimizer_of_stages(const System& system, const std::string& optimizer);
+// What a stage's updates are, as far as no option of a training says otherwise.
 Updates updates_of(const System& system, const std::string& optimizer);
 Updates updates_of(const Plan& plan);
 // Rounds travel while the next one is computed, and every label means the same rounds in every run.

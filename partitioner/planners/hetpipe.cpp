@@ -179,8 +179,9 @@ class Planner {
     request.minibatch = minibatch_;
     request.micro_batches = micro_batches_;
     request.in_flight = in_flight;
-    request.optimizer = optimizer_of(request_);
-    request.updates = updates_of(system_, request.optimizer);
+    const std::string optimizer = optimizer_of(request_);
+    request.optimizer = optimizer_of_stages(system_, optimizer);
+    request.updates = updates_of(system_, optimizer);
     request.server = traits(system_.sync).waves();
     request.average = request_.ema > 0 && !request.server;
     request.clock_distance = clock_distance_of(request_);

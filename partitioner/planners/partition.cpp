@@ -214,7 +214,7 @@ Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Pl
   request.minibatch = plan.minibatch_of(vw);
   request.micro_batches = plan.micro_batches;
   request.in_flight = plan.in_flight;
-  request.optimizer = plan.optimizer;
+  request.optimizer = optimizer_of_stages(composition(plan), plan.optimizer);
   request.updates = updates_of(plan);
   request.server = plan.server.has_value();
   request.average = plan.ema > 0 && !request.server;

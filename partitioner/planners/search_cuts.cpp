@@ -94,8 +94,8 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.tables = known_.tables;
   request.minibatch = minibatch_;
   request.micro_batches = knobs.micro_batches;
-  request.optimizer = blank_.optimizer;
-  request.updates = updates_of(row_.parts, request.optimizer);
+  request.optimizer = optimizer_of_stages(row_.parts, blank_.optimizer);
+  request.updates = updates_of(row_.parts, blank_.optimizer);
   request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
   request.server = has_server();
   request.average = row_.request.ema > 0 && !has_server();

@@ -136,7 +136,7 @@ void Packing::Tables::cut(const PlanRequest& request) {
   PartitionRequest part;
   part.devices = request.cluster.devices();
   part.minibatch = samples;
-  part.optimizer = optimizer_of(request);
+  part.optimizer = optimizer_of_stages(composition(request), optimizer_of(request));
   part.server = false;
   const PipelineBound need(pipeline_shape(part), StageId{0});
   const auto model_cuts = std::make_shared<const ModelCuts>(request.profile);

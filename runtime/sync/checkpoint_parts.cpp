@@ -15,7 +15,7 @@ void write(ByteWriter& writer, const ShardValues& snapshot) {
   writer.list(snapshot.weights);
   writer.list(snapshot.statistics);
   writer.list(snapshot.average);
-  writer.list(snapshot.momentum);
+  writer.lists(*snapshot.state);
 }
 
 ShardSnapshot read_snapshot(ByteReader& reader) {
@@ -24,7 +24,7 @@ ShardSnapshot read_snapshot(ByteReader& reader) {
   snapshot.weights = reader.list();
   snapshot.statistics = reader.list();
   snapshot.average = reader.list();
-  snapshot.momentum = reader.list();
+  snapshot.state = reader.lists();
   return snapshot;
 }
 
@@ -66,8 +66,9 @@ std::size_t bytes_of(const CheckpointParts& parts) {
     }
   }
   for (const ShardState& shard : parts.shards) {
-    const auto count = [&floats](const ShardSnapshot& of) {
-      floats += of.weights.size() + of.statistics.size() + of.average.size() + of.momentum.size();
+    const auto count = [&](const ShardSnapshot& of) {
+      floats += of.weights.size() + of.statistics.size() + of.average.size();
+      add(of.state);
     };
     count(shard.snapshot);
     for (const ShardSnapshot& earlier : shard.earlier) count(earlier);

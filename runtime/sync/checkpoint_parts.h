@@ -13,6 +13,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage_state.h"
 #include "runtime/pipeline/synchronizer.h"
+#include "runtime/sync/label_step.h"
 #include "runtime/sync/messages.h"
 
 // How a checkpoint is collected. Its parts are on many ranks: weights and running
@@ -28,7 +29,7 @@ struct ShardSnapshot {
   std::vector<float> weights;
   std::vector<float> statistics;
   std::vector<float> average{};   // of the weights, where one is kept
-  std::vector<float> momentum{};  // of the servers' own steps, where they make some
+  LabelStep::State state{};       // of the servers' own steps, where they make some
   bool operator==(const ShardSnapshot&) const = default;
 };
 
@@ -43,7 +44,7 @@ struct ShardValues {
   std::span<const float> weights;
   std::span<const float> statistics;
   std::span<const float> average{};
-  std::span<const float> momentum{};
+  const LabelStep::State* state = nullptr;
 };
 std::vector<std::byte> to_bytes(const ShardValues& snapshot,
                                 const std::vector<ShardValues>& earlier);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <span>
+
+#include "runtime/sync/label_step.h"
 
 namespace hetpipe {
 
@@ -20,5 +23,17 @@ struct OuterStep {
 // All of one size.
 void step_towards(const OuterStep& step, std::span<const float> before, std::span<float> weights,
                   std::span<float> momentum);
+
+// The same as the servers' part; its state is the momentum.
+class OuterSteps final : public LabelStep {
+ public:
+  explicit OuterSteps(OuterStep step) : step_(step) {}
+  bool takes_changes() const override { return false; }
+  void make(Wave wave, std::span<const float> before, std::span<float> next, State& state,
+            const std::function<void()>& between) override;
+
+ private:
+  OuterStep step_;
+};
 
 }  // namespace hetpipe

@@ -60,15 +60,17 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   if (rules.by_arrival()) keep_order();
   for (const ShardSnapshot& from : setup_.snapshots) {
     const auto& snapshot = snapshots_.emplace_back(std::make_shared<Snapshot>(
-        Snapshot{from.label, blocks.take(count_), from.statistics, from.average, from.momentum}));
+        Snapshot{from.label, blocks.take(count_), from.statistics, from.average, from.state}));
     ensure(setup_.ema == 0 || from.average.size() == from.weights.size(),
            "a shard starts without the average of its weights");
-    ensure(!setup_.outer || from.momentum.size() == from.weights.size(),
-           "a shard starts without the momentum of its steps");
+    for (const std::vector<float>& slot : from.state) {
+      ensure(slot.size() == from.weights.size(), "a shard starts without the state of its steps");
+    }
     ensure(std::ssize(from.weights) == count_, "a shard starts with another number of weights");
     std::copy(from.weights.begin(), from.weights.end(), snapshot->weights.get());
   }
   setup_.snapshots.clear();
+  if (setup_.step && setup_.step->takes_changes()) zeros_.resize(at(count_));
   ensure(snapshots_.back()->label == rules.start_wave(), "a shard starts at another label");
 
   if (clock_) {

@@ -12,9 +12,9 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/sync/checkpoint_parts.h"
 #include "runtime/sync/gate_stop.h"
+#include "runtime/sync/label_step.h"
 #include "runtime/sync/label_sum.h"
 #include "runtime/sync/messages.h"
-#include "runtime/sync/outer_step.h"
 #include "runtime/sync/push_arrivals.h"
 #include "runtime/sync/push_order.h"
 #include "runtime/sync/shard_map.h"
@@ -36,7 +36,7 @@ struct ServerSetup {
   double ema = 0;             // decay of the moving average of the weights; 0: none is kept
   double notice_seconds = 0;  // from a request to stop until the run is ended; 0: unknown
   ElementType pushed = ElementType::fp32;  // of a push's numbers
-  std::optional<OuterStep> outer{};        // what labels are, instead of the sum
+  std::shared_ptr<LabelStep> step{};       // what labels are, instead of the sum
 };
 
 // One shard of the parameter server. It holds no optimizer: a push is the sum of a wave's applied
@@ -45,8 +45,8 @@ struct ServerSetup {
 // is formed once all of them (that have such a wave) have pushed it, so every label has one value,
 // however the pushes interleave. With an average of the weights it forms as well
 //   average(L+1) = decay average(L) + (1 - decay) snapshot(L+1)
-// in float, the factors rounded once. With an outer step the label is a step from the one before
-// towards that sum. The first shard also keeps the WaveClock. Lives in a rank by
+// in float, the factors rounded once. With a step of its own (LabelStep) the label is what that makes
+// of the sum, with its state beside it. The first shard also keeps the WaveClock. Lives in a rank by
 // itself or beside a worker: it acts in poll().
 //
 // By arrival (WaveRules::by_arrival) a label is formed of the one before and a single push, so what
@@ -70,7 +70,7 @@ class ParameterServer {
     std::shared_ptr<float> weights;
     std::vector<float> statistics;
     std::vector<float> average;
-    std::vector<float> momentum;
+    LabelStep::State state;
   };
   struct Peer {  // one stage of one virtual worker
     VirtualWorkerId vw;
@@ -113,7 +113,8 @@ class ParameterServer {
   void add_to_passed_labels(const Snapshot& before);
   void keep_order();
   void tell_order(const GatePassed& gate);
-  std::vector<float> step_outwards(const Snapshot& before, float* next);
+  LabelStep::State make_step(const Snapshot& before, float* next);
+  std::span<const float> sum_begins_at(const Snapshot& before) const;
   std::vector<float> average_of(const Snapshot& before, const Snapshot& next);
   bool serve(const Waiting& waiting);
   void show(const Waiting& waiting, const std::shared_ptr<const Snapshot>& snapshot);
@@ -142,6 +143,7 @@ class ParameterServer {
   std::vector<std::vector<float>> running_;  // [virtual worker]: statistics at the newest label
   std::deque<std::shared_ptr<Snapshot>> snapshots_;  // by label, the last is the newest
   std::shared_ptr<float> next_;                      // weights of the label in the making
+  std::vector<float> zeros_;                         // where a step takes the changes alone
   std::deque<Waiting> waiting_pulls_;
   std::deque<std::pair<VirtualWorkerId, Wave>> waiting_gates_;
   std::deque<Sending> sending_;

@@ -64,12 +64,17 @@ std::vector<LabelSum::Contributor> ParameterServer::contributors() const {
   return all;
 }
 
+std::span<const float> ParameterServer::sum_begins_at(const Snapshot& before) const {
+  return zeros_.empty() ? weights_of(before) : std::span<const float>(zeros_);
+}
+
 void ParameterServer::start_sum() {
   const Snapshot& before = *snapshots_.back();
   service_.begin(
       format("forming the weights after wave %lld", static_cast<long long>(before.label + 1)));
   next_ = blocks_.take(count_);
-  sum_.emplace(weights_of(before), std::span(next_.get(), at(count_)), contributors(), who_adds());
+  sum_.emplace(sum_begins_at(before), std::span(next_.get(), at(count_)), contributors(),
+               who_adds());
 }
 
 // Tells the sum what has come of its pushes, and adds some of it; whether that is all.
@@ -130,7 +135,7 @@ std::shared_ptr<ParameterServer::Snapshot> ParameterServer::following(
   auto next = std::make_shared<Snapshot>();
   next->label = before.label + 1;
   next->weights = std::move(weights);
-  if (setup_.outer) next->momentum = step_outwards(before, next->weights.get());
+  if (setup_.step) next->state = make_step(before, next->weights.get());
   if (!before.statistics.empty()) {
     std::vector<const std::vector<float>*> parts;
     for (const auto& of_worker : running) parts.push_back(&of_worker);
@@ -161,7 +166,7 @@ void ParameterServer::add_to_passed_labels(const Snapshot& before) {
   for (auto& [label, passed] : passed_labels_) {
     if (label <= wave) continue;
     std::shared_ptr<float> weights = blocks_.take(count_);
-    LabelSum sum(weights_of(*passed.snapshot), std::span(weights.get(), at(count_)), contributors(),
+    LabelSum sum(sum_begins_at(*passed.snapshot), std::span(weights.get(), at(count_)), contributors(),
                  LabelSum::By::caller);
     while (!hear_pushes(sum)) service_.transport().progress();
     note_statistics(passed.running);
@@ -177,15 +182,11 @@ void ParameterServer::save_passed(Label label) {
 }
 
 // `next`: the sum, then the label.
-std::vector<float> ParameterServer::step_outwards(const Snapshot& before, float* next) {
-  std::vector<float> momentum = before.momentum;
-  for (std::int64_t first = 0; first < count_; first += kSlice) {
-    const std::size_t some = at(std::min(count_ - first, kSlice));
-    step_towards(*setup_.outer, weights_of(before).subspan(at(first), some), {next + first, some},
-                 {momentum.data() + first, some});
-    service_.transport().progress();
-  }
-  return momentum;
+LabelStep::State ParameterServer::make_step(const Snapshot& before, float* next) {
+  LabelStep::State state = before.state;
+  setup_.step->make(before.label, weights_of(before), {next, at(count_)}, state,
+                    [this] { service_.transport().progress(); });
+  return state;
 }
 
 std::vector<float> ParameterServer::average_of(const Snapshot& before, const Snapshot& next) {
@@ -210,7 +211,8 @@ void ParameterServer::save_state(Label label, const Snapshot& snapshot) {
   const bool inside = rules_.stopped_inside() && label == rules_.stopped();
   const Label start = inside ? label - 1 : label;
   const auto values_of = [&](Label of, const Snapshot& values) {
-    return ShardValues{of, weights_of(values), values.statistics, values.average, values.momentum};
+    return ShardValues{of, weights_of(values), values.statistics, values.average,
+                       &values.state};
   };
   std::vector<ShardValues> earlier;
   for (const auto& before : snapshots_) {

@@ -163,7 +163,7 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
                                                     of_stages(parts, &StageState::average));
     }
   }
-  const std::vector<std::string> slot_names = optimizer_named(job.optimizer.name).slots;
+  const std::vector<std::string> slot_names = slots_of_stages(job);
   for (std::size_t i = 0; i < slot_names.size(); ++i) {
     append(checkpoint.slots[slot_names[i]],
            name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
@@ -173,10 +173,14 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
                                                         map.layers(ShardId{static_cast<int>(s)}),
                                                         parts.shards[s].snapshot.average));
   }
-  for (std::size_t s = 0; makes_outer_steps(job.plan) && s < parts.shards.size(); ++s) {
-    append(checkpoint.slots[kOuterSlot], name_tensors(model, ParameterLayout::parameters,
-                                                      map.layers(ShardId{static_cast<int>(s)}),
-                                                      parts.shards[s].snapshot.momentum));
+  const std::vector<std::string> server_slots = slots_of_servers(job);
+  for (std::size_t s = 0; s < parts.shards.size(); ++s) {
+    for (std::size_t i = 0; i < server_slots.size(); ++i) {
+      append(checkpoint.slots[server_slots[i]],
+             name_tensors(model, ParameterLayout::parameters,
+                          map.layers(ShardId{static_cast<int>(s)}),
+                          parts.shards[s].snapshot.state[i]));
+    }
   }
   checkpoint.exact = exact_state(job, rules, parts);
   TrainedOn& of = checkpoint.trained_on.emplace();
@@ -203,13 +207,14 @@ std::vector<float> of_layers(const Model& model, ShardMap::What what,
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,
                          const std::vector<int>& layers) {
   FlatState state;
-  const std::vector<std::string> slot_names = optimizer_named(job.optimizer.name).slots;
+  const std::vector<std::string> slot_names = slots_of_stages(job);
+  const std::vector<std::string> server_slots = slots_of_servers(job);
   if (checkpoint == nullptr) {
     state.parameters = initial(model, ParameterLayout::parameters, layers, job.seed);
     state.statistics = initial(model, ParameterLayout::statistics, layers, job.seed);
     state.slots.assign(slot_names.size(), std::vector<float>(state.parameters.size()));
     if (job.optimizer.ema > 0) state.average = state.parameters;
-    if (makes_outer_steps(job.plan)) state.momentum.resize(state.parameters.size());
+    state.state.assign(server_slots.size(), std::vector<float>(state.parameters.size()));
     return state;
   }
   state.parameters = flatten(model, ParameterLayout::parameters, layers, checkpoint->parameters);
@@ -228,12 +233,13 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
                         ? state.parameters
                         : flatten(model, ParameterLayout::parameters, layers, average->second);
   }
-  if (makes_outer_steps(job.plan)) {  // likewise
-    const auto kept = checkpoint->slots.find(kOuterSlot);
-    if (kept != checkpoint->slots.end()) {
-      state.momentum = flatten(model, ParameterLayout::parameters, layers, kept->second);
-    }
-    state.momentum.resize(state.parameters.size());
+  for (const std::string& slot : server_slots) {  // likewise
+    const auto kept = checkpoint->slots.find(slot);
+    const bool known =
+        kept != checkpoint->slots.end() &&
+        (checkpoint->optimizer == job.optimizer.name || makes_outer_steps(job.plan));
+    state.state.push_back(known ? flatten(model, ParameterLayout::parameters, layers, kept->second)
+                                : std::vector<float>(state.parameters.size()));
   }
   return state;
 }

@@ -19,16 +19,14 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
 
 // What a checkpoint calls the moving average of its weights, among the optimizer's state.
 inline constexpr const char* kAverageSlot = "weights_average";
-// The same of what the servers' own steps keep (docs/outer.md).
-inline constexpr const char* kOuterSlot = "outer_momentum";
 
 // Flat values of some layers, as a stage or a shard wants them.
 struct FlatState {
   std::vector<float> parameters;
   std::vector<float> statistics;
-  std::vector<std::vector<float>> slots;  // by OptimizerTraits::slots
+  std::vector<std::vector<float>> slots;  // by slots_of_stages
   std::vector<float> average;             // of the parameters, where the job keeps one
-  std::vector<float> momentum;            // of the servers' steps, where they make some
+  LabelStep::State state;                 // by slots_of_servers
 };
 // The values that a run starts from: initial ones from the seed, or those of the checkpoint.
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,

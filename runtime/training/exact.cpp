@@ -114,7 +114,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
                    {"all_waves_full", whole ? 1 : 0}};
   // The label is then that of the wave cut short, which a continuation takes up again.
   if (here % rules.length() != 0) state.numbers["inside"] = here % rules.length();
-  const std::vector<std::string> slots = optimizer_named(job.optimizer.name).slots;
+  const std::vector<std::string> slots = slots_of_stages(job);
   for (std::size_t i = 0; i < parts.workers.size(); ++i) {
     for (std::size_t k = 0; k < parts.workers[i].size(); ++k) {
       const StageState& stage = parts.workers[i][k];
@@ -140,13 +140,16 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
       }
     }
   }
+  const std::vector<std::string> server_slots = slots_of_servers(job);
   for (std::size_t s = 0; s < parts.shards.size(); ++s) {
     const auto& earlier = parts.shards[s].earlier;
     for (std::size_t e = 0; e < earlier.size(); ++e) {
       add(state, of_shard(s) + "/" + numbered("weights", e), earlier[e].weights);
       add(state, of_shard(s) + "/" + numbered("statistics", e), earlier[e].statistics);
       add(state, of_shard(s) + "/" + numbered("average", e), earlier[e].average);
-      add(state, of_shard(s) + "/" + numbered("momentum", e), earlier[e].momentum);
+      for (std::size_t i = 0; i < earlier[e].state.size(); ++i) {
+        add(state, of_shard(s) + "/" + numbered(server_slots[i].c_str(), e), earlier[e].state[i]);
+      }
     }
   }
   return state;
@@ -208,7 +211,7 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
       const std::string top = of_stage(i, k) + "/";
       StageState& stage = stages.emplace_back();
       stage.label = start;
-      for (const std::string& slot : optimizer_named(job.optimizer.name).slots) {
+      for (const std::string& slot : slots_of_stages(job)) {
         stage.slots.push_back(tensors.get(top + slot));
       }
       stage.statistics = tensors.get(top + "statistics");
@@ -235,11 +238,15 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
     ShardState& shard = parts.shards.emplace_back();
     const auto snapshot_of = [&](Label label) -> ShardSnapshot {
       const auto e = static_cast<std::size_t>(label - oldest);
-      return {.label = label,
-              .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
-              .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e)),
-              .average = tensors.get(of_shard(s) + "/" + numbered("average", e)),
-              .momentum = tensors.get(of_shard(s) + "/" + numbered("momentum", e))};
+      ShardSnapshot snapshot{
+          .label = label,
+          .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
+          .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e)),
+          .average = tensors.get(of_shard(s) + "/" + numbered("average", e))};
+      for (const std::string& slot : slots_of_servers(job)) {
+        snapshot.state.push_back(tensors.get(of_shard(s) + "/" + numbered(slot.c_str(), e)));
+      }
+      return snapshot;
     };
     for (Label label = oldest; label < start; ++label) shard.earlier.push_back(snapshot_of(label));
     shard.snapshot.label = start;

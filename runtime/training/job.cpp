@@ -36,6 +36,35 @@ bool makes_outer_steps(const Plan& plan) {
   return plan.server && traits(composition(plan).sync).rounds;
 }
 
+bool optimizer_at_servers(const Plan& plan) { return traits(composition(plan).sync).steps; }
+
+OptimizerOptions optimizer_of_stages(const TrainJob& job) {
+  if (!optimizer_at_servers(job.plan)) return job.optimizer;
+  OptimizerOptions plain{.name = optimizer_of_stages(composition(job.plan), job.optimizer.name),
+                         .learning_rate = job.stage_rate,
+                         .ema = job.optimizer.ema,
+                         .schedule = job.optimizer.schedule,
+                         .clipping = job.optimizer.clipping};
+  plain.schedule.final_rate *= job.stage_rate / job.optimizer.learning_rate;
+  return plain;
+}
+
+std::vector<std::string> slots_of_stages(const TrainJob& job) {
+  return optimizer_named(optimizer_of_stages(composition(job.plan), job.optimizer.name)).slots;
+}
+
+std::vector<std::string> slots_of_servers(const TrainJob& job) {
+  if (makes_outer_steps(job.plan)) return {"outer_momentum"};
+  if (!optimizer_at_servers(job.plan)) return {};
+  std::vector<std::string> slots = optimizer_named(job.optimizer.name).slots;
+  slots.emplace_back("newest_step");
+  return slots;
+}
+
+double steps_ahead(const Plan& plan) {
+  return static_cast<double>(plan.in_flight - 1) / plan.in_flight;
+}
+
 ElementType push_type(const Plan& plan) {
   return plan.server && plan.server->halves_pushes() ? ElementType::bf16 : ElementType::fp32;
 }
@@ -77,7 +106,7 @@ Counts counts_at(const TrainJob& job, const Sampler& sampler, const WaveRules& r
   }
   counts.worker_minibatches += most;
   const bool by_wave = traits(composition(job.plan).weights).update_by_wave;
-  counts.updates += by_wave ? label - origin : most;
+  counts.updates += by_wave || optimizer_at_servers(job.plan) ? label - origin : most;
   return counts;
 }
 

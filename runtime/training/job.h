@@ -72,6 +72,9 @@ constexpr auto fields_of(Type<SimulatedTime>) {
                 &SimulatedTime::of>;
 }
 
+// Of a stage's own steps until the servers' ones are there (docs/server-step.md).
+inline constexpr double kStageRate = 0.1;
+
 // One training, the same value on every rank.
 struct TrainJob {
   Plan plan;
@@ -91,6 +94,7 @@ struct TrainJob {
   std::uint64_t test_fingerprint = 0;
 
   OptimizerOptions optimizer;
+  double stage_rate = kStageRate;  // of the stages, where the servers have the optimizer
   double label_smoothing = 0;
   MixRules mixes;
   std::optional<double> target_accuracy;  // on the test samples, at which the run stops
@@ -127,7 +131,7 @@ constexpr auto fields_of(Type<TrainJob>) {
                 &TrainJob::time, &TrainJob::model, &TrainJob::sample, &TrainJob::classes,
                 &TrainJob::vocabulary, &TrainJob::class_names, &TrainJob::dataset_size,
                 &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
-                &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::mixes,
+                &TrainJob::optimizer, &TrainJob::stage_rate, &TrainJob::label_smoothing, &TrainJob::mixes,
                 &TrainJob::target_accuracy, &TrainJob::seed, &TrainJob::shuffle,
                 &TrainJob::end_position, &TrainJob::evaluate_every, &TrainJob::checkpoint_every,
                 &TrainJob::log_every, &TrainJob::rehearse_preemption, &TrainJob::notice_seconds,
@@ -157,6 +161,16 @@ PeriodicSchedule worker_schedule(const TrainJob& job, const WaveRules& rules, Vi
 // Updates go to parameter servers wave by wave; otherwise gradients are added up before each.
 bool has_waves(const Plan& plan);
 bool makes_outer_steps(const Plan& plan);  // its servers, after each round
+// Its servers run the plan's optimizer (docs/server-step.md), the stages plain SGD.
+bool optimizer_at_servers(const Plan& plan);
+// What runs at the stages, or the job's optimizer itself.
+OptimizerOptions optimizer_of_stages(const TrainJob& job);
+// The state of an optimizer at the stages, and of the servers' own steps, as checkpoints name it.
+std::vector<std::string> slots_of_stages(const TrainJob& job);
+std::vector<std::string> slots_of_servers(const TrainJob& job);
+// How far ahead of the sum of their steps servers are, in steps: as far as a minibatch misses those
+// of the others in its own pipeline.
+double steps_ahead(const Plan& plan);
 // Of the numbers of a push.
 ElementType push_type(const Plan& plan);
 

@@ -15,8 +15,8 @@ constexpr double kDecay = 0.1;
 constexpr double kHarmless = 5;  // updates that do not see each other
 
 // Of a damped step: of so many samples, rather than of 32.
-double growth_with_sums(const Plan& plan) {
-  return std::clamp(std::sqrt(static_cast<double>(plan.global_batch()) / 32), 1.0, 4.0);
+double growth_with_sums(std::int64_t samples) {
+  return std::clamp(std::sqrt(static_cast<double>(samples) / 32), 1.0, 4.0);
 }
 
 // What adam, rmsprop and muon damp with.
@@ -36,8 +36,10 @@ UsualTraining usually_damped(const Plan& plan, const System& system,
     usual.beta2 = usual.damping = 0.95;
     usual.damped_directions = kUsualDirections;
   }
-  if (!traits(system.sync).waves()) {
-    usual.rate = std::stod(format("%.2g", usual.rate * growth_with_sums(plan)));
+  const bool steps = traits(system.sync).steps;
+  if (!traits(system.sync).waves() || steps) {
+    const std::int64_t samples = plan.global_batch() * (steps ? plan.wave_length() : 1);
+    usual.rate = std::stod(format("%.2g", usual.rate * growth_with_sums(samples)));
   }
   return usual;
 }
@@ -53,6 +55,7 @@ UsualTraining usual_training(const Plan& plan) {
   if (optimizer.orthogonal) return {.rate = kAdamRate, .momentum = 0.95};
   if (optimizer.moments || optimizer.alpha) return {.rate = kAdamRate};
   if (plan.optimizer != "sgd-momentum" || !traits(system.sync).waves()) return {};
+  if (traits(system.sync).steps) return {};
   // Between rounds a virtual worker trains by itself.
   const int others =
       traits(system.sync).rounds ? 0 : static_cast<int>(plan.virtual_workers.size()) - 1;

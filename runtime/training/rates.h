@@ -54,8 +54,9 @@ struct UsualTraining {
 // lose least where updates do not see each other (docs/training.md, "Damped steps"). Their rates
 // are of minibatches of 32. Gradients that virtual workers and replicas sum before an update make
 // one minibatch: its rate grows with the root of its samples, up to four times, the most that was
-// tried (benchmarks/results/2026-11-28-samples-to-target.md). Parameter servers scale what is
-// pushed instead (usual_scale).
+// tried (benchmarks/results/2026-11-28-samples-to-target.md); likewise those that the servers'
+// optimizer makes a step of, which are a wave of all virtual workers. Other parameter servers scale
+// what is pushed instead (usual_scale).
 //
 // Otherwise the rate is kAdamRate with adam, adamw, lamb, rmsprop and muon, else kSgdRate. With
 // sgd-momentum under WSP and ASP every virtual worker adds its own updates, and adds them late: N

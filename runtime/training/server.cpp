@@ -3,6 +3,9 @@
 
 #include <cmath>
 
+#include "kernels/devices.h"
+#include "runtime/sync/optimizer_steps.h"
+#include "runtime/sync/outer_step.h"
 #include "runtime/training/groups.h"
 
 namespace hetpipe {
@@ -24,6 +27,30 @@ std::vector<float> update_factors(const Plan& plan) {
   return factors;
 }
 
+// Of its labels; null: they are sums.
+std::shared_ptr<LabelStep> step_of(const TrainValues& values, ShardId shard) {
+  const TrainJob& job = values.job;
+  if (makes_outer_steps(job.plan)) {
+    return std::make_shared<OuterSteps>(
+        OuterStep{.rate = static_cast<float>(job.plan.server->outer_rate),
+                  .momentum = static_cast<float>(job.plan.server->outer_momentum)});
+  }
+  if (!optimizer_at_servers(job.plan)) return nullptr;
+  OptimizerSteps::Setup setup{.optimizer = job.optimizer,
+                              .of_stages = optimizer_of_stages(job),
+                              .ahead = steps_ahead(job.plan)};
+  setup.optimizer.clipping = {};  // the stages have done it
+  for (const int layer : values.map.layers(shard)) {
+    setup.parameters.push_back(
+        optimized_parameters(ParameterLayout::parameters(values.model, layer, layer + 1),
+                             job.optimizer.vectors_decay, job.optimizer.rates));
+  }
+  // The bits of servers do not depend on their workers' devices, except for tests.
+  return std::make_shared<OptimizerSteps>(
+      setup, values.rules,
+      make_device(job.device == "reference" ? job.device : "cpu", job.threads));
+}
+
 ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& roles) {
   const TrainJob& job = values.job;
   ServerSetup setup;
@@ -41,10 +68,7 @@ ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& 
   setup.ema = job.optimizer.ema;
   setup.notice_seconds = job.notice_seconds;
   setup.pushed = push_type(job.plan);
-  if (makes_outer_steps(job.plan)) {
-    setup.outer = {.rate = static_cast<float>(job.plan.server->outer_rate),
-                   .momentum = static_cast<float>(job.plan.server->outer_momentum)};
-  }
+  setup.step = step_of(values, shard);
   return setup;
 }
 

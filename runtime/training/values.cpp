@@ -86,7 +86,7 @@ std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
                        .weights = std::move(start.parameters),
                        .statistics = std::move(start.statistics),
                        .average = std::move(start.average),
-                       .momentum = std::move(start.momentum)});
+                       .state = std::move(start.state)});
   return snapshots;
 }
 

@@ -224,6 +224,7 @@ std::int64_t loss_samples(const TrainValues& common, int worker, Minibatch p, bo
 void run_worker(const TrainValues& common, const Role::Worker& role, const RankSetting& setting,
                 RankService& service, SharedBlocks& blocks, const WorkerCompany& company) {
   const TrainJob& job = common.job;
+  const OptimizerOptions of_stages = optimizer_of_stages(job);
   const int worker = role.virtual_worker.value;
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
   const System system = composition(job.plan);
@@ -234,7 +235,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   std::vector<OptimizedParameter> parameters;
   for (const Stage* chunk : built.chunks) {
     for (const OptimizedParameter& of : optimized_parameters(
-             chunk->parameters(), job.optimizer.vectors_decay, job.optimizer.rates)) {
+             chunk->parameters(), of_stages.vectors_decay, of_stages.rates)) {
       parameters.push_back(of);
     }
   }
@@ -267,7 +268,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                     MemoryKind::messages, memory);
     });
   }
-  Optimizer optimizer(job.optimizer, *built.device, *built.stream, parameters);
+  Optimizer optimizer(of_stages, *built.device, *built.stream, parameters);
   if (common.checkpoint) {
     for (std::size_t slot = 0; slot < built.start.slots.size(); ++slot) {
       optimizer.load_slot(slot, built.start.slots[slot]);

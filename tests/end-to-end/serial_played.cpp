@@ -47,7 +47,7 @@ class Played {
       }
     }
     if (arrivals_) snapshots_ = arrivals_->of_waves(workers_, snapshots_[0]);
-    collect_labels(system_, workers_, snapshots_, result_);
+    collect_labels(system_, workers_, snapshots_, servers_, result_);
     return std::move(result_);
   }
 
@@ -239,7 +239,7 @@ class Played {
       if (arrivals_) {
         arrivals_->take(workers_, snapshots_);
       } else if (rules.waves()) {
-        take_snapshots(system_, workers_, outer_, snapshots_);
+        take_snapshots(system_, workers_, servers_, snapshots_);
       }
     }
     return true;
@@ -248,7 +248,7 @@ class Played {
   const SerialSystem& system_;
   SerialLayers layers_;
   SerialWorkers workers_;
-  std::optional<SerialOuter> outer_ = outer_of(system_.plan);
+  SerialServers servers_{.outer = outer_of(system_.plan), .step = servers_of(system_)};
   std::optional<SerialArrivals> arrivals_;
   std::vector<Floats> snapshots_;  // by label
   SerialSystem::Result result_;

@@ -47,6 +47,7 @@ struct SerialSystem {
   std::uint64_t seed = 1;
   Plan plan;
   SerialOptimizer optimizer;
+  SerialOptimizer stages_optimizer{};  // where the servers have `optimizer`
   std::vector<float> factors{};  // of virtual workers' pushes; of no concern without servers
   SerialWsp::Granted granted{};  // absent: pull = "bound"
 

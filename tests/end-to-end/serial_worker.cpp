@@ -110,7 +110,10 @@ SerialWorker::SerialWorker(const SerialSystem& system, SerialLayers& layers, int
     Floats statistics(at(stage.statistics().count()));
     fill_initial(stage.statistics(), system.seed, statistics);
     places.emplace_back(rules, static_cast<int>(places.size()), std::move(stage),
-                        std::move(weights), statistics, system.optimizer);
+                        std::move(weights), statistics,
+                        composition(system.plan).sync == SyncRule::server_step
+                            ? system.stages_optimizer
+                            : system.optimizer);
   }
   if (end == 0) return;
   const auto& stages = system.plan.virtual_workers[at(number)].stages;
@@ -160,15 +163,25 @@ std::optional<SerialOuter> outer_of(const Plan& plan) {
                      static_cast<float>(plan.server->outer_momentum)};
 }
 
+std::optional<SerialServerStep> servers_of(const SerialSystem& system) {
+  if (composition(system.plan).sync != SyncRule::server_step) return std::nullopt;
+  const double nm = system.plan.in_flight;
+  return SerialServerStep(system.optimizer, system.stages_optimizer, (nm - 1) / nm,
+                          ParameterLayout::parameters(system.model, 0, system.model.layer_count()));
+}
+
 void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,
-                    std::optional<SerialOuter>& outer, std::vector<Floats>& snapshots) {
+                    SerialServers& servers, std::vector<Floats>& snapshots) {
+  if (servers.step && servers.slots.empty()) servers.slots.push_back(servers.step->steps.slots());
   for (;;) {
     const Wave wave = std::ssize(snapshots) - 1;
-    Floats next = snapshots.back();
+    Floats next = servers.step ? Floats(snapshots.back().size()) : snapshots.back();
     bool any = false;
+    Minibatch newest = 0;
     for (const SerialWorker& worker : workers) {
       if (wave * worker.rules.wave >= worker.rules.end) continue;  // it has finished
       any = true;
+      newest = std::max(newest, worker.rules.end);
       const float factor = system.factors[at(worker.number)];
       for (const SerialPlace& place : worker.places) {
         if (!place.at.contains(wave + 1)) return;
@@ -180,13 +193,19 @@ void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,
       }
     }
     if (!any) return;
-    if (outer) outer->step(snapshots.back(), next);
+    if (servers.outer) servers.outer->step(snapshots.back(), next);
+    if (servers.step) {
+      const Minibatch length = workers[0].rules.wave, first = wave * length;
+      servers.step->step(snapshots.back(), next, first, std::min(first + length, newest), wave + 1);
+      servers.slots.push_back(servers.step->steps.slots());
+    }
     snapshots.push_back(std::move(next));
   }
 }
 
 void collect_labels(const SerialSystem& system, const SerialWorkers& workers,
-                    const std::vector<Floats>& snapshots, SerialSystem::Result& result) {
+                    const std::vector<Floats>& snapshots, const SerialServers& servers,
+                    SerialSystem::Result& result) {
   for (const SerialWorker& worker : workers) {
     for (const SerialPlace& place : worker.places) {
       result.label = std::max(result.label, place.at.rbegin()->first);
@@ -196,6 +215,7 @@ void collect_labels(const SerialSystem& system, const SerialWorkers& workers,
   for (Label label = 0; label <= result.label; ++label) {
     result.at[label] = waves ? state_of_snapshot(workers, snapshots[at(label)], label)
                              : state_of_all(system, workers, label);
+    if (servers.step) result.at[label].slots = servers.slots[at(label)];
   }
   for (const SerialPlace& place : workers[0].places) {
     std::vector<Floats>& versions = result.versions.emplace_back();

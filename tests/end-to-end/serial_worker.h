@@ -44,13 +44,21 @@ std::optional<Floats> sum_of_gradients(const SerialWorkers& workers, const Seria
 
 // Appends the snapshots whose waves are all in:
 //   snapshot(L+1) = snapshot(L) + factor(0) * wave L of worker 0 + factor(1) * ...
-// or a step towards that.
+// or a step towards that, or SerialServerStep's.
+struct SerialServers {
+  std::optional<SerialOuter> outer;
+  std::optional<SerialServerStep> step;
+  std::vector<std::vector<Floats>> slots{};  // by label, with the step
+};
 void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,
-                    std::optional<SerialOuter>& outer, std::vector<Floats>& snapshots);
+                    SerialServers& servers, std::vector<Floats>& snapshots);
 std::optional<SerialOuter> outer_of(const Plan& plan);
+// The optimizer at the servers; nothing: it is not there.
+std::optional<SerialServerStep> servers_of(const SerialSystem& system);
 
 // The states of all labels, and the first virtual worker's history, once all has been played.
 void collect_labels(const SerialSystem& system, const SerialWorkers& workers,
-                    const std::vector<Floats>& snapshots, SerialSystem::Result& result);
+                    const std::vector<Floats>& snapshots, const SerialServers& servers,
+                    SerialSystem::Result& result);
 
 }  // namespace hetpipe

@@ -75,13 +75,14 @@ class Game {
     } else {
       start.weights = model_.parameters();
       start.statistics = model_.statistics();
-      start.slots = SerialSteps(wsp.optimizer, layout).slots();
+      start.slots = (wsp.servers ? wsp.servers->steps : SerialSteps(wsp.optimizer, layout)).slots();
     }
     for (int i = 0; i < wsp.sampler.workers(); ++i) {
       players_.push_back({.number = i,
                           .end = wsp.sampler.count(i),
                           .statistics = start.statistics,
-                          .steps = SerialSteps(wsp.optimizer, layout, start.slots),
+                          .steps = SerialSteps(wsp.optimizer, layout,
+                                               wsp.servers ? std::vector<Floats>() : start.slots),
                           .updates = {},
                           .waves = {}});
     }
@@ -208,11 +209,14 @@ class Game {
 
   void take_snapshot(Wave wave) {
     SerialState next = result_.at.at(wave);
+    if (servers_) std::fill(next.weights.begin(), next.weights.end(), 0.0f);
+    Minibatch newest = 0;
     std::vector<const Floats*> statistics;
     for (const Player& player : players_) {
       statistics.push_back(&player.statistics);
       const auto pushed = player.waves.find(wave);
       if (pushed == player.waves.end()) continue;  // it has finished
+      newest = std::max(newest, player.end);
       const float factor = wsp_.factors[at(player.number)];
       if (factor == 1.0f) {
         add(next.weights, pushed->second);
@@ -222,6 +226,14 @@ class Game {
     }
     if (outer_) outer_->step(result_.at.at(wave).weights, next.weights);
     next.statistics = mean(statistics);
+    if (servers_) {
+      const Minibatch first = wave * length();
+      servers_->step(result_.at.at(wave).weights, next.weights, first,
+                     std::min(first + length(), newest), wsp_.updates + wave - wsp_.first_wave + 1);
+      next.slots = servers_->steps.slots();
+      result_.at[wave + 1] = std::move(next);
+      return;
+    }
     for (std::size_t s = 0; s < next.slots.size(); ++s) {
       std::vector<const Floats*> slot;
       for (const Player& player : players_) slot.push_back(&player.steps.slots()[s]);
@@ -235,6 +247,7 @@ class Game {
   SerialModel model_;
   std::vector<Player> players_;
   std::optional<SerialOuter> outer_ = wsp_.outer;
+  std::optional<SerialServerStep> servers_ = wsp_.servers;
   SerialWsp::Result result_;
 };
 

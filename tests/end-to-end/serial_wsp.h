@@ -15,6 +15,7 @@
 #include "runtime/model/model.h"
 #include "tests/end-to-end/serial_model.h"
 #include "tests/end-to-end/serial_optimizer.h"
+#include "tests/end-to-end/serial_server_step.h"
 
 // Wave Synchronous Parallel (arXiv 2005.14038) as one program in one thread: one whole model on one
 // device, no stages, no messages, no waiting. Written from the equations and apart from the
@@ -28,7 +29,8 @@
 //   snapshot(w+1) = snapshot(w) + factor(0) * wave w of worker 0 + factor(1) * wave w of worker 1
 //   ...
 // With outer steps a wave is a round of H Nm minibatches, its gate stands before its minibatch
-// Nm - 1, and snapshot(w+1) is a step from snapshot(w) towards that sum.
+// Nm - 1, and snapshot(w+1) is a step from snapshot(w) towards that sum. With the optimizer at the
+// servers it is SerialServerStep's, of factor(0) * wave w of worker 0 + ... by themselves.
 namespace hetpipe {
 
 // The nearest number of 8 significant bits (bf16), of two that are as near the one whose last bit
@@ -66,6 +68,7 @@ struct SerialWsp {
   int in_flight = 1;
   int round = 1;  // H
   std::optional<SerialOuter> outer{};
+  std::optional<SerialServerStep> servers{};  // `optimizer` is then that of the stages
   Wave first_wave = 0;
   std::int64_t updates = 0;          // of each optimizer until there
   std::optional<SerialState> start;  // snapshot(first_wave); absent: initial values

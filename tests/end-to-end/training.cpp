@@ -359,6 +359,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                    .ema = training_.ema,
                    .clipping = {.max_norm = training_.optimizer.clip_norm,
                                 .scope = scope_of(training_.optimizer.clips)}};
+  job.stage_rate = training_.stage_rate;
   job.label_smoothing = static_cast<double>(training_.label_smoothing);
   job.mixes = training_.mixes;
   job.seed = training_.seed;
@@ -472,8 +473,19 @@ SerialWsp::Result Bench::serial(const std::optional<From>& from,
   if (from) wsp.start = state_of(from->checkpoint, model_);
   if (from && wsp.outer) {  // the servers keep it of changes, not of gradients
     wsp.outer->velocity = flatten(ParameterLayout::parameters(model_, 0, model_.layer_count()),
-                                  from->checkpoint.slots.at(kOuterSlot));
+                                  from->checkpoint.slots.at("outer_momentum"));
     for (float& value : wsp.outer->velocity) value = -value;
+  }
+  wsp.servers = servers_of(serial_program());
+  if (wsp.servers) {
+    wsp.optimizer = wsp.servers->stages;
+    if (from && !from->updates) wsp.updates = first;
+  }
+  if (from && wsp.servers) {
+    const auto layout = ParameterLayout::parameters(model_, 0, model_.layer_count());
+    wsp.servers.emplace(training_.optimizer, wsp.optimizer, double{wsp.servers->ahead}, layout,
+                        wsp.start->slots);
+    wsp.servers->newest = flatten(layout, from->checkpoint.slots.at("newest_step"));
   }
   for (const Training::Worker& worker : training_.workers) {
     std::vector<int>& ends = wsp.stage_ends.emplace_back(worker.stage_ends);
@@ -494,6 +506,11 @@ SerialSystem Bench::serial_program() const {
       .seed = training_.seed,
       .plan = make_plan(training_, model_),
       .optimizer = training_.optimizer,
+      .stages_optimizer = {.name = "sgd",
+                           .rate = static_cast<float>(training_.stage_rate),
+                           .rate_of = training_.stage_rate_of,
+                           .clip_norm = training_.optimizer.clip_norm,
+                           .clips = training_.optimizer.clips},
       .factors = factors(),
       .granted = {}};
   check_plan(system.plan, "plan", nullptr, model_.layer_count());
