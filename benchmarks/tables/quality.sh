@@ -52,7 +52,7 @@ plainly() {
 run_quality() {
   build_targets hetpipe
   local model epochs data profile plans pictures=fashion-mnist text=${TEXT:-} seeds=${SEEDS:-1,2,3} models=${MODELS:-mlp lenet resnet-8 gpt2-tiny}
-  local all_epochs=${EPOCHS:-1 5} layers name rate schedule optimizer one best seed value list of better race
+  local all_epochs=${EPOCHS:-1 5} layers name rate schedule optimizer one best seed value list of better race sync output syncs="wsp server-step"
   local -A rates=([sgd-momentum]="0.003 0.01 0.03 0.1" [adam]="0.0003 0.001 0.003 0.01")
   local schedules="constant polynomial"
   if [ $trial = yes ]; then
@@ -66,15 +66,15 @@ run_quality() {
   quality_cluster pipeline 1 8
   echo "Test accuracy in percent (gpt2-tiny: test loss in nats), mean over seeds $seeds. Serial: the best of sgd-momentum at"
   echo "${rates[sgd-momentum]// /, } and adam at ${rates[adam]// /, }, each with a rate that is constant and one that falls to 0 linearly after a"
-  echo "warm-up of a twentieth (polynomial), by seed 1. The others: defaults, but for --in-flight: d0, d4: four virtual workers with four"
+  echo "warm-up of a twentieth (polynomial), by seed 1. The others: defaults, but for --in-flight and --sync: d0, d4: four virtual workers with four"
   echo "minibatches in flight, D = 0 and 4; pipeline: one of eight stages (as many as there are layers, where these are fewer) with eight."
   echo
-  echo "| model | epochs | serial | its optimizer, rate | d0 | d4 | pipeline |"
-  echo "|---|---|---|---|---|---|---|"
+  echo "| model | epochs | serial | its optimizer, rate | sync | d0 | d4 | pipeline |"
+  echo "|---|---|---|---|---|---|---|---|"
   for model in $models; do
     data=$pictures
     if [ "$model" = gpt2-tiny ]; then
-      [ -n "$text" ] || { echo "| gpt2-tiny | - | no TEXT given | | | | |"; continue; }
+      [ -n "$text" ] || { echo "| gpt2-tiny | - | no TEXT given | | | | | |"; continue; }
       data=text:$text
     fi
     profile=$work/$model.toml plans=$work/plans-$model
@@ -84,9 +84,11 @@ run_quality() {
     layers=$(grep -c '^\[\[layer\]\]' "$profile")
     [ "$layers" -ge 8 ] || quality_cluster pipeline 1 "$layers"
     quality_plan serial --system data-parallel
-    quality_plan d0 --policy np --in-flight 4 --virtual-workers 4
-    quality_plan d4 --policy np --in-flight 4 --virtual-workers 4 --clock-distance 4
-    quality_plan pipeline --policy np --in-flight 8 --virtual-workers 1
+    for sync in $syncs; do
+      quality_plan "d0-$sync" --sync "$sync" --policy np --in-flight 4 --virtual-workers 4
+      quality_plan "d4-$sync" --sync "$sync" --policy np --in-flight 4 --virtual-workers 4 --clock-distance 4
+      quality_plan "pipeline-$sync" --sync "$sync" --policy np --in-flight 8 --virtual-workers 1
+    done
     for epochs in $all_epochs; do
       list=() of=()
       for optimizer in sgd-momentum adam; do
@@ -115,16 +117,20 @@ run_quality() {
       of=($(plainly "$name" "$epochs"))
       race=$work/race-$model-$epochs
       quality_race "$race-serial" serial "$epochs" "$seeds" "$plans/$name.toml" -- "${of[@]}"
-      for one in d0 d4 pipeline; do quality_race "$race-$one" "$one" "$epochs" "$seeds" "$plans/$one.toml" --; done
-      for one in serial:"$name" d0:d0 d4:d4 pipeline:pipeline; do
-        for seed in ${seeds//,/ }; do echo "${one%%:*} $(quality_of "$race-${one%%:*}" "${one#*:}" "$seed")"; done
-      done | awk -v model="$model" -v epochs="$epochs" -v how="$optimizer, $rate, $schedule" -v text="$([ "$model" = gpt2-tiny ] && echo 1 || echo 0)" '
-        { if (NF == 2) { sum[$1] += $2; ++runs[$1] } else ++lost[$1] }
-        function shown(name) {
-          if (lost[name]) return lost[name] " diverged"
-          return sprintf(text ? "%.3f" : "%.2f", sum[name] / runs[name]) (name == "serial" ? "" : sprintf(text ? " (%+.3f)" : " (%+.2f)", sum[name] / runs[name] - sum["serial"] / runs["serial"]))
-        }
-        END { printf "| %s | %s | %s | %s | %s | %s | %s |\n", model, epochs, shown("serial"), how, shown("d0"), shown("d4"), shown("pipeline") }'
+      for sync in $syncs; do
+        for one in d0 d4 pipeline; do quality_race "$race-$one-$sync" "$one" "$epochs" "$seeds" "$plans/$one-$sync.toml" --; done
+        for one in "serial:$name" "d0:d0-$sync" "d4:d4-$sync" "pipeline:pipeline-$sync"; do
+          output=$race-serial
+          [ "${one%%:*}" = serial ] || output=$race-${one#*:}
+          for seed in ${seeds//,/ }; do echo "${one%%:*} $(quality_of "$output" "${one#*:}" "$seed")"; done
+        done | awk -v model="$model" -v epochs="$epochs" -v how="$optimizer, $rate, $schedule | $sync" -v text="$([ "$model" = gpt2-tiny ] && echo 1 || echo 0)" '
+          { if (NF == 2) { sum[$1] += $2; ++runs[$1] } else ++lost[$1] }
+          function shown(name) {
+            if (lost[name]) return lost[name] " diverged"
+            return sprintf(text ? "%.3f" : "%.2f", sum[name] / runs[name]) (name == "serial" ? "" : sprintf(text ? " (%+.3f)" : " (%+.2f)", sum[name] / runs[name] - sum["serial"] / runs["serial"]))
+          }
+          END { printf "| %s | %s | %s | %s | %s | %s | %s |\n", model, epochs, shown("serial"), how, shown("d0"), shown("d4"), shown("pipeline") }'
+      done
     done
   done
 }

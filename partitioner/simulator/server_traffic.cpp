@@ -9,6 +9,27 @@
 #include "partitioner/profile/tied.h"
 
 namespace hetpipe {
+namespace {
+
+// Of a parameter: a damped step of Adam by one core, and its state's way there and back
+// (benchmarks/results/2026-11-28-server-step.md).
+constexpr double kStepSeconds = 6e-9;
+
+// Of the shard with most parameters.
+double step_seconds(const std::vector<std::int64_t>& parameter_bytes,
+                    const std::vector<int>& shard_of) {
+  std::map<int, double> parameters;
+  for (std::size_t l = 0; l < shard_of.size(); ++l) {
+    parameters[shard_of[l]] += static_cast<double>(parameter_bytes[l]) / sizeof(float);
+  }
+  double most = 0;
+  for (const auto& [shard, count] : parameters) {
+    if (shard >= 0) most = std::max(most, count);
+  }
+  return kStepSeconds * most;
+}
+
+}  // namespace
 
 ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& rules,
                              const Profile& profile, std::span<const PlanProcess> processes,
@@ -20,6 +41,7 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
   const double pushed = plan.server->halves_pushes() ? 0.5 : 1;
   const std::vector<std::int64_t> parameter_bytes = own_parameter_bytes(profile);
   const std::vector<int> shard_of = shard_of_layers(plan, parameter_bytes);
+  if (traits(sync).steps) step_seconds_ = step_seconds(parameter_bytes, shard_of);
   for (const PlanProcess& process : processes) {
     std::map<int, double> bytes;
     for (const auto& [first, end] : process.layers) {
@@ -68,13 +90,20 @@ bool ServerTraffic::pushes(const PlanProcess& process, Label label) const {
 void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job) {
   const Label last = rules_.end_label();
   complete_.assign(static_cast<std::size_t>(last) + 1, -1);
+  arrived_ = complete_;
   answered_.resize(static_cast<std::size_t>(last) + 1);
+  const int step = step_seconds_ > 0 ? job.add_route({.latency = step_seconds_}) : -1;
   for (Label label = 1; label <= last; ++label) {
     int counts = 0;
     for (std::size_t p = 0; p < processes.size(); ++p) {
       if (pushes(processes[p], label)) counts += std::max(1, static_cast<int>(parts_[p].size()));
     }
-    complete_[static_cast<std::size_t>(label)] = job.add_signal(counts);
+    const auto l = static_cast<std::size_t>(label);
+    complete_[l] = arrived_[l] = job.add_signal(counts);
+    if (step >= 0) {
+      complete_[l] = job.add_signal();
+      job.start_on(arrived_[l], job.add_transfer(step, 0, complete_[l]));
+    }
     if (newest_ || label > rules_.bound_label(last - 1)) continue;  // it is not requested ahead
     add_answers(processes, label, job);
   }
@@ -97,7 +126,7 @@ void ServerTraffic::add_own_waves(std::span<const PlanProcess> processes, Engine
 // Fires when what a process pushes of this wave is in, with all that belongs to it.
 int ServerTraffic::arrival_of(int process, Wave wave) const {
   const auto w = static_cast<std::size_t>(wave);
-  if (own_.empty()) return complete_[w + 1];
+  if (own_.empty()) return arrived_[w + 1];
   return own_[static_cast<std::size_t>(worker_[static_cast<std::size_t>(process)])][w];
 }
 

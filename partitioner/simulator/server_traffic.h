@@ -21,6 +21,8 @@
 // With pull = "newest" the answer names the newest label that is complete then, so a stage can ask
 // for its part only when it knows that. Of asynchronous training the gate waits for the virtual
 // worker's own push of the wave before, and for nobody else.
+// Where the servers have the optimizer (docs/server-step.md), a label is complete when the largest
+// shard has made its step.
 namespace hetpipe {
 
 // When a gate was decided at the server that keeps the clock: `there` after the operation began,
@@ -77,7 +79,9 @@ class ServerTraffic {
   std::vector<int> asks_for_;             // [process] virtual worker, of its first replica; or -1
   std::vector<std::vector<GateMark>> gates_;
   std::vector<int> worker_;    // [process]
+  double step_seconds_ = 0;    // of the servers' own optimizer
   std::vector<int> complete_;  // [label] signals
+  std::vector<int> arrived_;   // [label] signals: its waves are in; complete_ but for the step
   // [virtual worker][wave] signals, of asynchronous training: it is in; the labels have none.
   std::vector<std::vector<int>> own_;
   std::vector<int> pushed_;                 // [label] signals: all of its pushes have left

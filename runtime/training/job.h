@@ -73,7 +73,7 @@ constexpr auto fields_of(Type<SimulatedTime>) {
 }
 
 // Of a stage's own steps until the servers' ones are there (docs/server-step.md).
-inline constexpr double kStageRate = 0.1;
+inline constexpr double kStageRate = 0.05;
 
 // One training, the same value on every rank.
 struct TrainJob {

@@ -121,6 +121,7 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
             {"checkpoint", outcome.checkpoint}};
   if (job.plan.predicted) json["predicted_throughput"] = job.plan.predicted->throughput;
   if (job.time && !job.time->of.empty()) json["time_of"] = job.time->of;
+  if (optimizer_at_servers(job.plan)) json["stage_rate"] = job.stage_rate;
   if (job.optimizer.ema > 0) json["ema"] = job.optimizer.ema;
   if (outcome.target) json["time_to_target"] = outcome.target->seconds;
   json["evaluations"] = Json::array();
