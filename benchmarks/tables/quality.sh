@@ -3,11 +3,11 @@
 # training with a tuned rate, after as many epochs; in simulated time (docs/simulated-time.md). SEEDS, MODELS, EPOCHS: other ones; TEXT: a
 # file of text for gpt2-tiny, which is left out without it. An interrupted measurement continues where it stopped.
 
-# quality_plan NAME OPTION...: a plan of the model for the cluster NAME.toml.
+# quality_plan NAME CLUSTER OPTION...: a plan of the model.
 quality_plan() {
-  local name=$1 file=$plans/$1.toml
-  shift
-  "$build/bin/hetpipe" plan --cluster "$work/$name.toml" --profile "$profile" --minibatch 32 "$@" --output "$file" > "$plans/$name.log" 2>&1 ||
+  local name=$1 cluster=$2 file=$plans/$1.toml
+  shift 2
+  "$build/bin/hetpipe" plan --cluster "$work/$cluster.toml" --profile "$profile" --minibatch 32 "$@" --output "$file" > "$plans/$name.log" 2>&1 ||
     { tail -n 5 "$plans/$name.log" >&2; die "no plan $name"; }
   sed -i -e '/^predicted = /d; /^\[predicted\]/,$d' "$file"
 }
@@ -83,11 +83,11 @@ run_quality() {
       --output "$profile" > "$work/profile.log" 2>&1
     layers=$(grep -c '^\[\[layer\]\]' "$profile")
     [ "$layers" -ge 8 ] || quality_cluster pipeline 1 "$layers"
-    quality_plan serial --system data-parallel
+    quality_plan serial serial --system data-parallel
     for sync in $syncs; do
-      quality_plan "d0-$sync" --sync "$sync" --policy np --in-flight 4 --virtual-workers 4
-      quality_plan "d4-$sync" --sync "$sync" --policy np --in-flight 4 --virtual-workers 4 --clock-distance 4
-      quality_plan "pipeline-$sync" --sync "$sync" --policy np --in-flight 8 --virtual-workers 1
+      quality_plan "d0-$sync" d0 --sync "$sync" --policy np --in-flight 4 --virtual-workers 4
+      quality_plan "d4-$sync" d4 --sync "$sync" --policy np --in-flight 4 --virtual-workers 4 --clock-distance 4
+      quality_plan "pipeline-$sync" pipeline --sync "$sync" --policy np --in-flight 8 --virtual-workers 1
     done
     for epochs in $all_epochs; do
       list=() of=()

@@ -66,6 +66,13 @@ void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimi
   useless(options.epsilon.has_value() && !traits.moments && !traits.alpha, "--epsilon",
           "adam, adamw, lamb or rmsprop");
   useless(options.alpha.has_value() && !traits.alpha, "--alpha", "rmsprop");
+  if (options.stage_rate && !hetpipe::traits(system.sync).steps) {
+    problems.add("--stage-rate", "has no effect (the plan's sync is '" +
+                                     std::string(to_string(system.sync)) +
+                                     "', the stages have the optimizer). Leave it out, or plan "
+                                     "with --sync " +
+                                     std::string(to_string(SyncRule::server_step)) + ".");
+  }
   const WeightTraits& weights = hetpipe::traits(system.weights);
   if (optimizer.damping > 0 && weights.predicts() && !traits.predicts_by_last_update) {
     problems.add("--damping", "cannot be combined with weights '" + std::string(weights.name) +
