@@ -57,7 +57,8 @@ UnseenSamples unseen_samples(const Plan& plan) {
   if (traits(system.sync).steps) {
     const int bound = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
     const double wave = round * static_cast<double>(plan.wave_length());
-    return {.summed = wave, .late = (wave - own * static_cast<double>(plan.wave_length())) * kOfBound * bound};
+    return {.summed = wave,
+            .late = (wave - own * static_cast<double>(plan.wave_length())) * kOfBound * bound};
   }
   int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
   if (traits(system.sync).rounds) distance = std::max(distance, 1);

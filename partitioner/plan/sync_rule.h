@@ -13,10 +13,10 @@ namespace hetpipe {
 
 // What keeps virtual workers, and the replicas of a stage, together.
 enum class SyncRule {
-  all_reduce,  // before every update
-  wsp,         // waves through parameter servers, at most D apart (arXiv 2005.14038)
-  asp,         // the same, unbounded
-  outer,       // rounds of waves, and a step of the servers after each (arXiv 2311.08105)
+  all_reduce,   // before every update
+  wsp,          // waves through parameter servers, at most D apart (arXiv 2005.14038)
+  asp,          // the same, unbounded
+  outer,        // rounds of waves, and a step of the servers after each (arXiv 2311.08105)
   server_step,  // waves of gradients, of which the servers' optimizer makes a step
 };
 
@@ -36,7 +36,10 @@ inline constexpr std::array<SyncTraits, 5> kSyncRules{{
     {.rule = SyncRule::wsp, .name = "wsp", .stage = StageSync::waves},
     {.rule = SyncRule::asp, .name = "asp", .stage = StageSync::waves, .bounded = false},
     {.rule = SyncRule::outer, .name = "outer", .stage = StageSync::waves, .rounds = true},
-    {.rule = SyncRule::server_step, .name = "server-step", .stage = StageSync::waves, .steps = true},
+    {.rule = SyncRule::server_step,
+     .name = "server-step",
+     .stage = StageSync::waves,
+     .steps = true},
 }};
 static_assert(one_row_each<kSyncRules>());
 

@@ -113,9 +113,10 @@ std::string why_senseless(const System& system) {
     return both + "(a flush leaves one version to choose from)";
   }
   if (traits(system.sync).steps && weights.predicts()) {
-    return format("weights '%s' under sync '%s' (predictions go along the state of an optimizer, "
-                  "which the servers have)",
-                  std::string(weights.name).c_str(), std::string(to_string(system.sync)).c_str());
+    return format(
+        "weights '%s' under sync '%s' (predictions go along the state of an optimizer, "
+        "which the servers have)",
+        std::string(weights.name).c_str(), std::string(to_string(system.sync)).c_str());
   }
   const auto by_minibatch = [](const ScheduleTraits& row) {
     return row.backward == BackwardForm::by_minibatch;

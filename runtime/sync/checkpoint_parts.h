@@ -28,8 +28,8 @@ struct ShardSnapshot {
   Label label = 0;
   std::vector<float> weights;
   std::vector<float> statistics;
-  std::vector<float> average{};   // of the weights, where one is kept
-  LabelStep::State state{};       // of the servers' own steps, where they make some
+  std::vector<float> average{};  // of the weights, where one is kept
+  LabelStep::State state{};      // of the servers' own steps, where they make some
   bool operator==(const ShardSnapshot&) const = default;
 };
 

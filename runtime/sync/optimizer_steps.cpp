@@ -31,8 +31,8 @@ OptimizerSteps::OptimizerSteps(const Setup& setup, const WaveRules& rules,
 void OptimizerSteps::make(Wave wave, std::span<const float> before, std::span<float> next,
                           State& state, const std::function<void()>& between) {
   const Minibatch first = wave * rules_.length();
-  const Minibatch end = std::min(first + rules_.length(),
-                                 *std::max_element(rules_.end.begin(), rules_.end.end()));
+  const Minibatch end =
+      std::min(first + rules_.length(), *std::max_element(rules_.end.begin(), rules_.end.end()));
   ensure(first < end, "a wave without minibatches");
   double rates = 0;
   for (Minibatch p = first; p < end; ++p) {

@@ -24,7 +24,7 @@ class OptimizerSteps final : public LabelStep {
  public:
   struct Setup {
     OptimizerOptions optimizer;
-    OptimizerOptions of_stages;                                // plain SGD
+    OptimizerOptions of_stages;                                 // plain SGD
     std::vector<std::vector<OptimizedParameter>> parameters{};  // by layer of the shard
     double ahead = 0;
   };

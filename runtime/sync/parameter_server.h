@@ -45,9 +45,9 @@ struct ServerSetup {
 // is formed once all of them (that have such a wave) have pushed it, so every label has one value,
 // however the pushes interleave. With an average of the weights it forms as well
 //   average(L+1) = decay average(L) + (1 - decay) snapshot(L+1)
-// in float, the factors rounded once. With a step of its own (LabelStep) the label is what that makes
-// of the sum, with its state beside it. The first shard also keeps the WaveClock. Lives in a rank by
-// itself or beside a worker: it acts in poll().
+// in float, the factors rounded once. With a step of its own (LabelStep) the label is what that
+// makes of the sum, with its state beside it. The first shard also keeps the WaveClock. Lives in a
+// rank by itself or beside a worker: it acts in poll().
 //
 // By arrival (WaveRules::by_arrival) a label is formed of the one before and a single push, so what
 // a virtual worker pushes is kept no longer than any other. Of a label of a checkpoint that one has

@@ -166,8 +166,8 @@ void ParameterServer::add_to_passed_labels(const Snapshot& before) {
   for (auto& [label, passed] : passed_labels_) {
     if (label <= wave) continue;
     std::shared_ptr<float> weights = blocks_.take(count_);
-    LabelSum sum(sum_begins_at(*passed.snapshot), std::span(weights.get(), at(count_)), contributors(),
-                 LabelSum::By::caller);
+    LabelSum sum(sum_begins_at(*passed.snapshot), std::span(weights.get(), at(count_)),
+                 contributors(), LabelSum::By::caller);
     while (!hear_pushes(sum)) service_.transport().progress();
     note_statistics(passed.running);
     passed.snapshot = following(*passed.snapshot, std::move(weights), passed.running);
@@ -211,8 +211,7 @@ void ParameterServer::save_state(Label label, const Snapshot& snapshot) {
   const bool inside = rules_.stopped_inside() && label == rules_.stopped();
   const Label start = inside ? label - 1 : label;
   const auto values_of = [&](Label of, const Snapshot& values) {
-    return ShardValues{of, weights_of(values), values.statistics, values.average,
-                       &values.state};
+    return ShardValues{of, weights_of(values), values.statistics, values.average, &values.state};
   };
   std::vector<ShardValues> earlier;
   for (const auto& before : snapshots_) {

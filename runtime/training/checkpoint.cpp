@@ -176,10 +176,10 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
   const std::vector<std::string> server_slots = slots_of_servers(job);
   for (std::size_t s = 0; s < parts.shards.size(); ++s) {
     for (std::size_t i = 0; i < server_slots.size(); ++i) {
-      append(checkpoint.slots[server_slots[i]],
-             name_tensors(model, ParameterLayout::parameters,
-                          map.layers(ShardId{static_cast<int>(s)}),
-                          parts.shards[s].snapshot.state[i]));
+      append(
+          checkpoint.slots[server_slots[i]],
+          name_tensors(model, ParameterLayout::parameters, map.layers(ShardId{static_cast<int>(s)}),
+                       parts.shards[s].snapshot.state[i]));
     }
   }
   checkpoint.exact = exact_state(job, rules, parts);
@@ -235,9 +235,8 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
   }
   for (const std::string& slot : server_slots) {  // likewise
     const auto kept = checkpoint->slots.find(slot);
-    const bool known =
-        kept != checkpoint->slots.end() &&
-        (checkpoint->optimizer == job.optimizer.name || makes_outer_steps(job.plan));
+    const bool known = kept != checkpoint->slots.end() &&
+                       (checkpoint->optimizer == job.optimizer.name || makes_outer_steps(job.plan));
     state.state.push_back(known ? flatten(model, ParameterLayout::parameters, layers, kept->second)
                                 : std::vector<float>(state.parameters.size()));
   }

@@ -234,8 +234,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                       setting.plan_cache);
   std::vector<OptimizedParameter> parameters;
   for (const Stage* chunk : built.chunks) {
-    for (const OptimizedParameter& of : optimized_parameters(
-             chunk->parameters(), of_stages.vectors_decay, of_stages.rates)) {
+    for (const OptimizedParameter& of :
+         optimized_parameters(chunk->parameters(), of_stages.vectors_decay, of_stages.rates)) {
       parameters.push_back(of);
     }
   }

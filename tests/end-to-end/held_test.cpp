@@ -47,6 +47,7 @@ struct Playing {
   int micro_batch = kMicroBatch;
   int side = 16;                  // of a picture
   std::vector<int> stage_ends{};  // but the last; empty: those of the model above
+  std::string sync{};             // empty: the system's
   int minibatch() const { return micro_batch * micro_batches; }
 };
 
@@ -128,7 +129,8 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   training.push_precision = run.push_precision;
   training.round = run.round;
   training.optimizer.name = run.optimizer;
-  if (run.round > 1) training.sync = "outer";
+  training.sync = run.round > 1 ? "outer" : run.sync;
+  if (run.sync == "server-step") training.scale = "mean";
   const Bench bench(training);
   const TrainJob job = bench.job_of();
 
@@ -318,6 +320,14 @@ TEST(HeldPushes, PeakMemoryOfRoundsIsTheLedgers) {
   run.distance = 1;
   run.round = 2;
   expect_the_ledgers_peak(measure(run, "offload"), 0.85);
+}
+
+// Stages hold no state of it.
+TEST(HeldPushes, PeakMemoryWithTheOptimizerAtTheServersIsTheLedgers) {
+  Playing run{"hetpipe", "", "", 4, 1};
+  run.optimizer = "adam";
+  run.sync = "server-step";
+  expect_the_ledgers_peak(measure(run, "offload"));
 }
 
 TEST(HeldAhead, PeakMemoryOfTiedWeightsIsTheLedgers) {

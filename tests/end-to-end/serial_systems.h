@@ -48,8 +48,8 @@ struct SerialSystem {
   Plan plan;
   SerialOptimizer optimizer;
   SerialOptimizer stages_optimizer{};  // where the servers have `optimizer`
-  std::vector<float> factors{};  // of virtual workers' pushes; of no concern without servers
-  SerialWsp::Granted granted{};  // absent: pull = "bound"
+  std::vector<float> factors{};        // of virtual workers' pushes; of no concern without servers
+  SerialWsp::Granted granted{};        // absent: pull = "bound"
 
   struct Result : SerialWsp::Result {
     std::vector<SerialUse> uses;  // of a played schedule: in the order of the B's

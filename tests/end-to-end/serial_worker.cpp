@@ -109,11 +109,10 @@ SerialWorker::SerialWorker(const SerialSystem& system, SerialLayers& layers, int
     fill_initial(stage.parameters(), system.seed, weights);
     Floats statistics(at(stage.statistics().count()));
     fill_initial(stage.statistics(), system.seed, statistics);
-    places.emplace_back(rules, static_cast<int>(places.size()), std::move(stage),
-                        std::move(weights), statistics,
-                        composition(system.plan).sync == SyncRule::server_step
-                            ? system.stages_optimizer
-                            : system.optimizer);
+    places.emplace_back(
+        rules, static_cast<int>(places.size()), std::move(stage), std::move(weights), statistics,
+        composition(system.plan).sync == SyncRule::server_step ? system.stages_optimizer
+                                                               : system.optimizer);
   }
   if (end == 0) return;
   const auto& stages = system.plan.virtual_workers[at(number)].stages;

@@ -47,7 +47,8 @@ TEST(ServerStep, ByEveryOptimizer) {
   for (const std::string name : {"sgd", "sgd-momentum", "rmsprop", "adamw", "lamb", "muon"}) {
     SCOPED_TRACE(name);
     Training training = small({{8, {3}}, {8, {5}}}, 2, 0);
-    training.optimizer = {.name = name, .rate = 0.01f, .weight_decay = 0.1f, .vectors_decay = false};
+    training.optimizer = {
+        .name = name, .rate = 0.01f, .weight_decay = 0.1f, .vectors_decay = false};
     expect_trains_like_serial(training);
   }
 }

@@ -72,7 +72,7 @@ struct Training {
   bool simulated = false;          // the clock, in place of emulation
   bool parameters_travel = false;  // in simulated time: sums, pushes and pulls take some
   std::string push_precision = "fp32";
-  int round = 1;  // of sync = "outer", whose steps are the plan's usual ones
+  int round = 1;            // of sync = "outer", whose steps are the plan's usual ones
   double stage_rate = 0.1;  // of sync = "server-step", where optimizer is the servers'
   std::function<double(Minibatch)> stage_rate_of{};  // instead, where it changes
 

@@ -378,6 +378,19 @@ TEST(PlanFile, RoundsHaveTheirOwnDefaults) {
   EXPECT_THAT(why(bare + "round = 0\n"), HasSubstr("round"));
 }
 
+TEST(PlanFile, TheServersOptimizerTakesTheMean) {
+  const std::string plan = kPlan;
+  const std::string rest = plan.substr(plan.find('\n'));
+  const std::string bare =
+      "format = 1\nsync = \"server-step\"\n" + rest.substr(0, rest.find("pull ="));
+  const Plan p = parse_plan(bare, "p.toml");
+  EXPECT_EQ(p.server->scale, "mean");
+  EXPECT_EQ(parse_plan(to_toml(p), "again"), p);
+  EXPECT_THAT(user_error([&] { parse_plan(bare + "scale = \"sum\"\n", "p.toml"); }),
+              HasSubstr("[parameter_server]: scale = \"sum\" and sync = \"server-step\" (the "
+                        "servers' optimizer takes the mean of the gradients). Leave it out."));
+}
+
 TEST(PlanFile, ReportsEverythingAtOnce) {
   const std::string error = user_error([] {
     parse_plan(R"(format = 1

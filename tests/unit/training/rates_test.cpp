@@ -229,5 +229,22 @@ TEST(UsualTraining, StepsOfSumsGrowWithTheRootOfTheirSamples) {
   EXPECT_EQ(rate("sgd-momentum", 512, 1), 0.01);
 }
 
+// The servers' optimizer makes a step of a wave of all virtual workers.
+TEST(UsualTraining, StepsOfServersGrowWithTheWave) {
+  Plan plan = job_of().plan;
+  plan.system = "hetpipe";
+  plan.sync = "server-step";
+  plan.minibatch = 32;
+  plan.server.emplace();
+  plan.virtual_workers.assign(2, plan.virtual_workers.front());
+  plan.optimizer = "adam";
+  plan.in_flight = 1;
+  EXPECT_EQ(usual_training(plan).rate, 0.011);
+  plan.in_flight = 4;
+  EXPECT_EQ(usual_training(plan).rate, 0.021);
+  plan.optimizer = "sgd-momentum";
+  EXPECT_EQ(usual_training(plan).rate, 0.01);
+}
+
 }  // namespace training_rates_test
 }  // namespace hetpipe

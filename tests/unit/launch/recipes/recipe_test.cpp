@@ -156,7 +156,8 @@ TEST_F(Recipes, HoldNothingOfAMachineOrARun) {
 // A new option of hetpipe train belongs to a training, and then here, or to kNotOfATraining.
 TEST_F(Recipes, HaveTheseKeys) {
   EXPECT_EQ(join(recipe_keys(), " "),
-            "model freeze test-share epochs learning-rate stage-rate momentum nesterov betas nu alpha epsilon "
+            "model freeze test-share epochs learning-rate stage-rate momentum nesterov betas nu "
+            "alpha epsilon "
             "damping damped-directions weight-decay decay-of rate-of ema clip-norm clip-scope "
             "shuffle seed loss "
             "label-smoothing ignore-index class-weights auxiliary-weights train-transforms "

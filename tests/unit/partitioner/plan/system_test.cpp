@@ -16,6 +16,25 @@ TEST(System, EveryRowMakesSense) {
   for (const System& row : systems()) EXPECT_EQ(why_senseless(row), "") << row.name;
 }
 
+TEST(System, PredictionsNeedTheOptimizerAtTheStages) {
+  for (System row : systems()) {
+    row.sync = SyncRule::server_step;
+    const bool predicts = row.name == "spectrain" || row.name == "xpipe";
+    EXPECT_EQ(why_senseless(row).empty(), !predicts) << row.name;
+  }
+}
+
+// Their memory and time are those of plain SGD.
+TEST(System, StagesOfServersWithTheOptimizerHaveNoStateOfIt) {
+  System row = system_named("hetpipe");
+  EXPECT_EQ(optimizer_of_stages(row, "adam"), "adam");
+  EXPECT_EQ(updates_of(row, "adam"), Updates::damped);
+  row.sync = SyncRule::server_step;
+  EXPECT_EQ(optimizer_of_stages(row, "adam"), "sgd");
+  EXPECT_EQ(updates_of(row, "adam"), Updates::plain);
+  EXPECT_EQ(usual_scale(row, "adam"), "mean");
+}
+
 Plan two_stages(int in_flight) {
   Plan plan;
   plan.system = "gpipe";

@@ -25,10 +25,21 @@ struct Case {
   int waves = 1;
   int extra = 0;       // minibatches of a last wave that is not complete
   double latency = 0;  // s, of every link
+  bool steps = false;  // the servers have the optimizer
   // [virtual worker][stage]: s of one minibatch's F; B takes twice as long
   std::vector<std::vector<double>> forward;
 
   int minibatches() const { return waves * in_flight + extra; }
+  int layers() const {
+    std::size_t most = 1;
+    for (const auto& stages : forward) most = std::max(most, stages.size());
+    return static_cast<int>(most);
+  }
+  // Layers take turns on two servers: of the one with more of them.
+  double step_seconds() const {
+    return steps ? 6e-9 * static_cast<double>(kParameters) * ((layers() + 1) / 2) : 0;
+  }
+  static constexpr std::int64_t kParameters = 20'000'000;  // of a layer
 };
 
 // When everything ends: F and B of [virtual worker][stage][minibatch].
@@ -118,7 +129,7 @@ Ends recurrence(const Case& c) {
       double& in = complete[static_cast<std::size_t>(wave) + 1];
       for (const auto& of_worker : ends.backward) {
         for (const auto& stage : of_worker) {
-          in = std::max(in, stage[static_cast<std::size_t>(last)] + c.latency);
+          in = std::max(in, stage[static_cast<std::size_t>(last)] + c.latency + c.step_seconds());
         }
       }
     }
@@ -137,8 +148,7 @@ struct Planned {
 Planned planned(const Case& c) {
   std::vector<std::vector<std::string>> nodes;
   std::map<std::string, double> seconds;
-  int layers = 1;
-  for (const auto& stages : c.forward) layers = std::max(layers, static_cast<int>(stages.size()));
+  const int layers = c.layers();
   Plan plan;
   plan.model = "chain";
   plan.in_flight = c.in_flight;
@@ -165,8 +175,17 @@ Planned planned(const Case& c) {
   cluster.inter_node = {1e30, c.latency, false};
   std::vector<std::string> kinds;
   for (const auto& [kind, s] : seconds) kinds.push_back(kind);
-  return {plan, cluster,
-          test::chain_of(layers, kinds, [&](const std::string& kind) { return seconds.at(kind); })};
+  Planned of{plan, cluster, test::chain_of(layers, kinds, [&](const std::string& kind) {
+               return seconds.at(kind);
+             })};
+  if (!c.steps) return of;
+  of.plan.sync = "server-step";
+  of.plan.optimizer = "adam";
+  of.plan.server->scale = "mean";
+  for (ProfileLayer& layer : of.profile.layers) {
+    layer.parameter_bytes = Case::kParameters * static_cast<std::int64_t>(sizeof(float));
+  }
+  return of;
 }
 
 Simulation simulated(const Case& c) {
@@ -218,7 +237,8 @@ void expect_timeline(const Case& c) {
       for (Minibatch p = 0; p < c.minibatches(); ++p) {
         const auto span = row.of({.kind = ActionKind::backward, .minibatch = p});
         ASSERT_TRUE(span);
-        ASSERT_NEAR(span->end, ends.backward[vw][k][static_cast<std::size_t>(p)], 1e-9 * (1 + span->end));
+        ASSERT_NEAR(span->end, ends.backward[vw][k][static_cast<std::size_t>(p)],
+                    1e-9 * (1 + span->end));
         const MinibatchTimes times = row.of(p);
         EXPECT_NEAR(times.forward, c.forward[vw][k], 1e-12);
         EXPECT_NEAR(times.backward, 2 * c.forward[vw][k], 1e-12);
@@ -288,6 +308,7 @@ TEST(Waves, EqualTheRecurrenceOnRandomWorkers) {
       for (std::size_t k = 0; k < depth; ++k) c.forward.back().push_back(slow * real(1));
     }
     c.newest = (i / 4) % 2 == 1;
+    c.steps = i % 5 == 4;
     expect_equal(c);
     if (c.waves >= 2 && c.extra == 0) expect_timeline(c);
     if (HasFatalFailure()) FAIL() << "case " << i;
