@@ -11,9 +11,11 @@
 namespace hetpipe {
 namespace {
 
-// Of a parameter: a damped step of Adam by one core, and its state's way there and back
+// Of a parameter: a damped step of Adam by one core, in its caches and beyond
 // (benchmarks/results/2026-11-28-server-step.md).
-constexpr double kStepSeconds = 6e-9;
+constexpr double kCached = 1e6;  // parameters
+constexpr double kCachedSeconds = 3e-9;
+constexpr double kSeconds = 11e-9;
 
 // Of the shard with most parameters.
 double step_seconds(const std::vector<std::int64_t>& parameter_bytes,
@@ -26,7 +28,7 @@ double step_seconds(const std::vector<std::int64_t>& parameter_bytes,
   for (const auto& [shard, count] : parameters) {
     if (shard >= 0) most = std::max(most, count);
   }
-  return kStepSeconds * most;
+  return kCachedSeconds * std::min(most, kCached) + kSeconds * std::max(most - kCached, 0.0);
 }
 
 }  // namespace

@@ -108,6 +108,8 @@ class Optimizer {
     return slots_;
   }  // in the order of OptimizerTraits::slots
   void load_slot(std::size_t slot, std::span<const float> values);
+  // The state is what lies there, as many as slots(), and stays there.
+  void use_slots(std::vector<Buffer> slots) { slots_ = std::move(slots); }
 
  private:
   struct Run {  // of the flat arrays: neighbours that are treated alike

@@ -15,6 +15,7 @@ OptimizerSteps::OptimizerSteps(const Setup& setup, const WaveRules& rules,
       ahead_(static_cast<float>(setup.ahead)),
       device_(std::move(device)),
       stream_(device_->make_stream()) {
+  ensure(device_->host_memory(), "servers compute in the host's memory");
   std::size_t first = 0;
   for (const std::vector<OptimizedParameter>& parameters : setup.parameters) {
     const std::int64_t count = std::accumulate(
@@ -47,30 +48,30 @@ void OptimizerSteps::make(Wave wave, std::span<const float> before, std::span<fl
   }
 }
 
+// In place: the device computes in the host's memory.
 void OptimizerSteps::make_layer(Layer& layer, Wave wave, Minibatch newest,
                                 std::span<const float> before, std::span<float> next,
                                 State& state) {
   const auto part = [&layer](auto& values) {
     return std::span(values).subspan(layer.first, layer.count);
   };
-  Buffer gradient(*device_, *stream_, layer.count * sizeof(float), MemoryKind::gradients);
-  const auto copy = [this](void* to, const void* from, std::size_t bytes) {
-    device_->copy(*stream_, static_cast<std::byte*>(to), static_cast<const std::byte*>(from),
-                  bytes);
+  const auto buffer = [&](std::span<float> values, MemoryKind kind) {
+    return Buffer(*device_, *stream_, reinterpret_cast<std::byte*>(values.data()),
+                  values.size_bytes(), kind, nobody_);
   };
-  copy(gradient.data(), part(next).data(), gradient.bytes());
-  const std::vector<Buffer>& slots = layer.optimizer->slots();
-  for (std::size_t s = 0; s < slots.size(); ++s) layer.optimizer->load_slot(s, part(state[s]));
+  std::vector<Buffer> slots;
+  for (std::size_t s = 0; s + 1 < state.size(); ++s) {
+    slots.push_back(buffer(part(state[s]), MemoryKind::optimizer));
+  }
+  layer.optimizer->use_slots(std::move(slots));
+  Buffer gradient = buffer(part(next), MemoryKind::gradients);
   layer.optimizer->update(newest, rules_.updates_done_by_wave(wave) + 1, gradient,
                           before.data() + layer.first);
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    copy(part(state[s]).data(), slots[s].data(), slots[s].bytes());
-  }
   stream_->synchronize();
   const std::span<const float> old = part(before);
   const std::span<float> weights = part(next), newest_step = part(state.back());
   for (std::size_t e = 0; e < layer.count; ++e) {
-    const float change = gradient.as<float>()[e];
+    const float change = weights[e];
     weights[e] = old[e] + change + ahead_ * (change - newest_step[e]);
     newest_step[e] = change;
   }

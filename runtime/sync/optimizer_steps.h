@@ -28,6 +28,7 @@ class OptimizerSteps final : public LabelStep {
     std::vector<std::vector<OptimizedParameter>> parameters{};  // by layer of the shard
     double ahead = 0;
   };
+  // The device computes in the host's memory.
   OptimizerSteps(const Setup& setup, const WaveRules& rules, std::unique_ptr<Device> device);
 
   bool takes_changes() const override { return true; }
@@ -48,6 +49,7 @@ class OptimizerSteps final : public LabelStep {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::vector<Layer> layers_;
+  std::shared_ptr<void> nobody_ = std::make_shared<int>();  // gives memory back that is a label's
 };
 
 }  // namespace hetpipe
