@@ -444,6 +444,9 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
     contradicts(!options.servers.empty(), "--servers", other, why, remedy);
     contradicts(options.placement.has_value(), "--placement", other, why, remedy);
   }
+  contradicts(traits(parts->sync).steps && options.scale && *options.scale != "mean", "--scale",
+              given_by(options.sync, "--sync", request.system),
+              "the servers' optimizer takes the mean of the gradients", "Leave it out.");
   if (!traits(parts->sync).rounds) {
     const std::string other = given_by(options.sync, "--sync", request.system);
     const std::string why = "virtual workers push every wave, and the servers only add";

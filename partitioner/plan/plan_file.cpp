@@ -245,7 +245,7 @@ class PlanFile {
                               : !plan_.schedule.empty() ? "schedule"
                                                         : "system"),
                   why + ". Use weights that work with that schedule: " +
-                      join(sensible_weights(system.schedule), ", ") + ".");
+                      join(sensible_weights(system), ", ") + ".");
     }
   }
 

@@ -159,10 +159,9 @@ bool trains_as_serial(const System& system) {
   return !traits(system.weights).mixes_versions && traits(system.sync).bounded;
 }
 
-std::vector<std::string> sensible_weights(ScheduleRule schedule) {
+std::vector<std::string> sensible_weights(const System& parts) {
   return names_where(kWeightRules, [&](const WeightTraits& row) {
-    System system;
-    system.schedule = schedule;
+    System system = parts;
     system.weights = row.rule;
     return !needs_one_in_flight(system) && why_senseless(system).empty();
   });

@@ -61,7 +61,7 @@ double usual_outer_momentum(int clock_distance);
 // weights; a B of a whole minibatch runs with the newest ones; a prediction is shared where
 // micro-batches overlap.
 std::string why_senseless(const System& system);
-std::vector<std::string> sensible_weights(ScheduleRule schedule);
+std::vector<std::string> sensible_weights(const System& parts);  // with the others of these
 
 // One version of the weights, and a pipeline that is never flushed: updates come between F and B
 // unless one minibatch is in flight, or there is one stage.

@@ -115,7 +115,7 @@ void check_request(const PlanRequest& request) {
                  : !request.schedule.empty() ? "--schedule"
                                              : "--system",
                  why + ". Use weights that work with that schedule: " +
-                     join(sensible_weights(system.schedule), ", ") + ".");
+                     join(sensible_weights(system), ", ") + ".");
   }
   if (needs_one_in_flight(system) &&
       (system.planner != PlannerRule::data_parallel || request.policy) && request.in_flight != 1) {
