@@ -25,7 +25,7 @@ struct SyncTraits {
   std::string_view name;
   StageSync stage;      // what a stage does for it
   bool bounded = true;  // nobody runs ahead of the others without limit
-  bool rounds = false;  // several waves are pushed at once, and the servers have an optimizer
+  bool rounds = false;  // several waves are pushed at once, and the servers make outer steps
   bool steps = false;   // the plan's optimizer runs at the servers (docs/server-step.md)
 
   constexpr bool waves() const { return stage == StageSync::waves; }

@@ -63,8 +63,11 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
         Snapshot{from.label, blocks.take(count_), from.statistics, from.average, from.state}));
     ensure(setup_.ema == 0 || from.average.size() == from.weights.size(),
            "a shard starts without the average of its weights");
+    ensure(setup_.step == nullptr || !from.state.empty(),
+           "a shard starts without the state of its steps");
     for (const std::vector<float>& slot : from.state) {
-      ensure(slot.size() == from.weights.size(), "a shard starts without the state of its steps");
+      ensure(slot.size() == from.weights.size(),
+             "a shard's steps start with a state of another size");
     }
     ensure(std::ssize(from.weights) == count_, "a shard starts with another number of weights");
     std::copy(from.weights.begin(), from.weights.end(), snapshot->weights.get());

@@ -45,7 +45,7 @@ std::shared_ptr<LabelStep> step_of(const TrainValues& values, ShardId shard) {
         optimized_parameters(ParameterLayout::parameters(values.model, layer, layer + 1),
                              job.optimizer.vectors_decay, job.optimizer.rates));
   }
-  // The bits of servers do not depend on their workers' devices, except for tests.
+  // Whatever device the workers have; in tests of the arithmetic the reference.
   return std::make_shared<OptimizerSteps>(
       setup, values.rules,
       make_device(job.device == "reference" ? job.device : "cpu", job.threads));

@@ -146,6 +146,17 @@ TEST(StopInside, RoundsWithOuterSteps) {
   EXPECT_TRUE(inside);
 }
 
+// The wave is taken up again from what the servers knew before it.
+TEST(StopInside, WithTheOptimizerAtTheServers) {
+  for (const int distance : {0, 2}) {
+    Training training = of({{8, {2, 4}}, {6, {3}}}, 5, distance);
+    training.sync = "server-step";
+    training.scale = "mean";
+    training.optimizer.name = "adam";
+    for (const int waves : {3, 4}) stops_inside(training, waves);
+  }
+}
+
 // Long enough a notice: the end of the wave, and the exact state.
 TEST(StopAtTheEndOfAWave, WhereTheNoticeSuffices) {
   Training training{.model = "mlp", .samples = 150, .workers = {{8, {2}}, {6, {}}}, .in_flight = 4};
