@@ -62,7 +62,6 @@ ways_of() {
   case $1 in
     *-search) echo "${ways[search]}" ;;
     *-bsp) echo "${ways[bsp]}" ;;
-    *-steps*) echo "${ways[steps]}" ;;
     *) echo "${ways[waves]}" ;;
   esac
 }
@@ -93,14 +92,13 @@ run_rehearsal() {
   local pool=cluster-configs/hetpipe-paper.toml profiles=cluster-configs/profiles data=fashion-mnist model=${MODEL:-lenet} all_epochs=${EPOCHS:-2 3 5} epochs
   local target=${TARGET:-0.88} evaluations=10 clocks=${CLOCKS:-vgg19 resnet152} distances=${DISTANCES:-0 4 32} policies="ed hd" placements="default local"
   local -A ways=([bsp]="sgd-momentum@0.1 sgd-momentum@0.3 adam@0.0075 adam@0.015 adam@0.03 adam@0.06"
-    [steps]="adam@0.0075 adam@0.015 adam@0.03 adam@0.06"
     [waves]="adam@0.002 adam@0.004 adam@0.0075 adam@0.015"
     [search]="sgd-momentum@0.01 sgd-momentum@0.03 sgd-momentum@0.1 adam@0.001 adam@0.003 adam@0.0075 adam@0.015 adam@0.03")
   local seeds clock distance policy placement name names=() tries how best row seconds samples layers
   seeds=$(sized "${SEEDS:-1,2,3}" 1)
   if [ $trial = yes ]; then
     data=$work/data target=0.01 evaluations=1 all_epochs=1 clocks=vgg19 distances=4 policies=ed placements=local
-    ways=([bsp]=sgd-momentum@0.001 [waves]=adam@0.0001 [steps]=adam@0.0001)
+    ways=([bsp]=sgd-momentum@0.001 [waves]=adam@0.0001)
     make_pictures "$data" 1024 28
   fi
   rm -rf "$work/clocks" "$work/small" "$work/candidates.md"
@@ -113,10 +111,9 @@ run_rehearsal() {
       for policy in $policies; do
         for placement in $placements; do
           candidate "$clock" "d$distance" --system hetpipe --policy "$policy" --placement "$placement" --minibatch 32 --clock-distance "$distance"
-          candidate "$clock" "steps$distance" --system hetpipe --sync server-step --policy "$policy" --placement "$placement" --minibatch 32 --clock-distance "$distance"
         done
       done
-      names+=("$clock-d$distance" "$clock-steps$distance")
+      names+=("$clock-d$distance")
     done
     names+=("$clock-bsp")
     [ $trial = yes ] || { candidate "$clock" search --policy search --minibatch 32 && names+=("$clock-search"); }
@@ -130,7 +127,6 @@ run_rehearsal() {
   echo "and fall to 0 linearly. adam: with betas 0.8 and 0.95, and damping 0.95 in six directions (none where weights are predicted). bsp: all devices that hold 32 samples' training, 32 each, as in"
   echo "Horovod. d0, d4, d32: HetPipe with that D and virtual workers' minibatches of 32; of the allocations ($policies) and placements"
   echo "($placements) the one that is predicted to be worth most: samples/s over the factor of samples for late updates and large minibatches."
-  echo "steps4 and the like: the same with the optimizer at the servers (--sync server-step)."
   echo "search: what --policy search makes of all systems for minibatches of 32."
   echo
   echo "| clock | plan | planned with | system, virtual workers | Nm | samples/s | factor | worth |"

@@ -55,10 +55,8 @@ UnseenSamples unseen_samples(const Plan& plan) {
   }
   const double own = round / static_cast<double>(plan.virtual_workers.size());
   if (traits(system.sync).steps) {
-    const int bound = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
     const double wave = round * static_cast<double>(plan.wave_length());
-    return {.summed = wave,
-            .late = (wave - own * static_cast<double>(plan.wave_length())) * kOfBound * bound};
+    return {.summed = wave, .late = wave * plan.server->clock_distance};
   }
   int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
   if (traits(system.sync).rounds) distance = std::max(distance, 1);

@@ -49,11 +49,11 @@ TEST(Lateness, ByHand) {
   plan.sync = "outer";
   plan.server->round = 64;
   expect_unseen(plan, 1, 1 + 64 / 8);
-  plan = plan_of("hetpipe", 4, 4, 4);
+  plan = plan_of("hetpipe", 4, 4);
   plan.sync = "server-step";
   expect_unseen(plan, 16, 0);
-  plan.server->pull = "bound";
-  expect_unseen(plan, 16, 3 * 4 * 4.0 / 8);
+  plan.server->clock_distance = 4;
+  expect_unseen(plan, 16, 4 * 16);
 }
 
 // Plans of these schedules say 1 for the minibatches in flight; how many are under way follows from
