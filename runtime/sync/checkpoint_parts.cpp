@@ -15,7 +15,8 @@ void write(ByteWriter& writer, const ShardValues& snapshot) {
   writer.list(snapshot.weights);
   writer.list(snapshot.statistics);
   writer.list(snapshot.average);
-  writer.lists(*snapshot.state);
+  writer.number(std::ssize(snapshot.state));
+  for (const std::vector<float>& slot : snapshot.state) writer.list(slot);
 }
 
 ShardSnapshot read_snapshot(ByteReader& reader) {

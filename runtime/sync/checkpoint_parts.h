@@ -44,7 +44,7 @@ struct ShardValues {
   std::span<const float> weights;
   std::span<const float> statistics;
   std::span<const float> average{};
-  const LabelStep::State* state = nullptr;
+  std::span<const std::vector<float>> state{};
 };
 std::vector<std::byte> to_bytes(const ShardValues& snapshot,
                                 const std::vector<ShardValues>& earlier);

@@ -211,7 +211,7 @@ void ParameterServer::save_state(Label label, const Snapshot& snapshot) {
   const bool inside = rules_.stopped_inside() && label == rules_.stopped();
   const Label start = inside ? label - 1 : label;
   const auto values_of = [&](Label of, const Snapshot& values) {
-    return ShardValues{of, weights_of(values), values.statistics, values.average, &values.state};
+    return ShardValues{of, weights_of(values), values.statistics, values.average, values.state};
   };
   std::vector<ShardValues> earlier;
   for (const auto& before : snapshots_) {
