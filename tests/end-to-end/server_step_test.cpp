@@ -85,22 +85,14 @@ TEST(ServerStep, UnderOtherSystems) {
     if (of.system == std::string("ssp")) training.workers = {{8}, {8}};
     training.system = of.system;
     training.micro_batches = of.micro_batches;
-    const Bench bench(training);
-    ASSERT_FALSE(bench.why_not_played());
-    expect_same(bench.train(), bench.serial_system(), bench.model());
+    expect_trains_like_serial_system(training);
   }
 }
 
 TEST(ServerStep, ContinuesAsIfItHadNeverStopped) {
   for (const int distance : {0, 1, 2}) {
     SCOPED_TRACE(format("D = %d", distance));
-    const Bench bench(small({{8, {3, 5}}, {6, {3}}}, 2, distance));
-    const Trained whole = bench.train();
-    for (const Label label : {1, 4}) {
-      SCOPED_TRACE(format("continued at label %d", static_cast<int>(label)));
-      expect_part_of(bench.train(From{whole.checkpoints.at(label), true}), whole, label + 1,
-                     whole.end());
-    }
+    expect_continues_exactly(Bench(small({{8, {3, 5}}, {6, {3}}}, 2, distance)), {1, 4});
   }
 }
 

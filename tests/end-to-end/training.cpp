@@ -584,4 +584,19 @@ void expect_trains_like_serial(const Training& training) {
   expect_same(trained, bench.serial(), bench.model());
 }
 
+void expect_trains_like_serial_system(const Training& training) {
+  const Bench bench(training);
+  ASSERT_EQ(bench.why_not_played(), std::nullopt);
+  expect_same(bench.train(), bench.serial_system(), bench.model());
+}
+
+void expect_continues_exactly(const Bench& bench, const std::vector<Label>& labels) {
+  const Trained whole = bench.train();
+  for (const Label label : labels) {
+    SCOPED_TRACE(format("continued at label %d", static_cast<int>(label)));
+    expect_part_of(bench.train(From{whole.checkpoints.at(label), true}), whole, label + 1,
+                   whole.end());
+  }
+}
+
 }  // namespace hetpipe

@@ -157,5 +157,9 @@ void expect_part_of(const Trained& part, const Trained& whole, Label first, Labe
 
 // Both runs of a training; they must agree.
 void expect_trains_like_serial(const Training& training);
+// The same by the program of all systems; training can play it.
+void expect_trains_like_serial_system(const Training& training);
+// Its training, continued from the checkpoints of these labels, ends as if it had never stopped.
+void expect_continues_exactly(const Bench& bench, const std::vector<Label>& labels);
 
 }  // namespace hetpipe
