@@ -194,6 +194,30 @@ TEST(Planner, DataParallelRoundsStayInsideOfNodes) {
   }
 }
 
+// Two stages whose memory has no room for an optimizer's state, but for plain SGD.
+TEST(Planner, StagesNeedNoMemoryForAnOptimizerAtTheServers) {
+  const auto plan_of = [](const char* policy, const char* sync, std::int64_t memory) {
+    PlanRequest request = request_of(test::cluster_of({{"fast", "fast"}, {}}, memory), 12);
+    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 10'000'000;
+    request.policy = policy;
+    request.virtual_workers = 1;
+    request.in_flight = 1;
+    request.optimizer = "adam";
+    request.sync = sync;
+    return make_plan(request);
+  };
+  std::int64_t room = 0;
+  for (const PlanStage& stage :
+       plan_of("np", "server-step", 1'000'000'000'000).virtual_workers.at(0).stages) {
+    room = std::max(room, stage.predicted->memory + stage.predicted->memory / 10);
+  }
+  for (const char* policy : {"np", "search"}) {
+    SCOPED_TRACE(policy);
+    EXPECT_EQ(plan_of(policy, "server-step", room).virtual_workers.at(0).stages.size(), 2u);
+    EXPECT_THROW(plan_of(policy, "wsp", room), UserError);
+  }
+}
+
 // Of all depths the one that is worth most: less deep, and slower, than where throughput counts and
 // pushes take long, so that long waves are fast.
 TEST(Planner, TimeToAccuracyWeighsLateUpdates) {
