@@ -207,8 +207,8 @@ TEST(Planner, StagesNeedNoMemoryForAnOptimizerAtTheServers) {
     return make_plan(request);
   };
   std::int64_t room = 0;
-  for (const PlanStage& stage :
-       plan_of("np", "server-step", 1'000'000'000'000).virtual_workers.at(0).stages) {
+  const Plan roomy = plan_of("np", "server-step", 1'000'000'000'000);
+  for (const PlanStage& stage : roomy.virtual_workers.at(0).stages) {
     room = std::max(room, stage.predicted->memory + stage.predicted->memory / 10);
   }
   for (const char* policy : {"np", "search"}) {
