@@ -49,10 +49,15 @@ plainly() {
   [ "$optimizer" != adam ] || printf -- '--of %s\n' "$1:betas=0.9,0.999" "$1:damping=0"
 }
 
+# quality_syncs WHICH: it, and where that is the default, what the planner chose for d0, d4 and the pipeline.
+quality_syncs() {
+  echo "$1$([ "$1" != default ] || sed -n 's/^sync = "\(.*\)"/: \1/p' "$plans"/{d0,d4,pipeline}-default.toml | sort -u)"
+}
+
 run_quality() {
   build_targets hetpipe
   local model epochs data profile plans pictures=fashion-mnist text=${TEXT:-} seeds=${SEEDS:-1,2,3} models=${MODELS:-mlp lenet resnet-8 gpt2-tiny}
-  local all_epochs=${EPOCHS:-1 5} layers name rate schedule optimizer one best seed value list of better race sync output syncs="wsp server-step"
+  local all_epochs=${EPOCHS:-1 5} layers name rate schedule optimizer one best seed value list of better race sync output syncs="default wsp" given
   local -A rates=([sgd-momentum]="0.003 0.01 0.03 0.1" [adam]="0.0003 0.001 0.003 0.01")
   local schedules="constant polynomial"
   if [ $trial = yes ]; then
@@ -66,7 +71,7 @@ run_quality() {
   quality_cluster pipeline 1 8
   echo "Test accuracy in percent (gpt2-tiny: test loss in nats), mean over seeds $seeds. Serial: the best of sgd-momentum at"
   echo "${rates[sgd-momentum]// /, } and adam at ${rates[adam]// /, }, each with a rate that is constant and one that falls to 0 linearly after a"
-  echo "warm-up of a twentieth (polynomial), by seed 1. The others: defaults, but for --in-flight and --sync: d0, d4: four virtual workers with four"
+  echo "warm-up of a twentieth (polynomial), by seed 1. The others: defaults, but for --in-flight and, where it is named, --sync: d0, d4: four virtual workers with four"
   echo "minibatches in flight, D = 0 and 4; pipeline: one of eight stages (as many as there are layers, where these are fewer) with eight."
   echo
   echo "| model | epochs | serial | its optimizer, rate | sync | d0 | d4 | pipeline |"
@@ -85,9 +90,11 @@ run_quality() {
     [ "$layers" -ge 8 ] || quality_cluster pipeline 1 "$layers"
     quality_plan serial serial --system data-parallel
     for sync in $syncs; do
-      quality_plan "d0-$sync" d0 --sync "$sync" --policy np --in-flight 4 --virtual-workers 4
-      quality_plan "d4-$sync" d4 --sync "$sync" --policy np --in-flight 4 --virtual-workers 4 --clock-distance 4
-      quality_plan "pipeline-$sync" pipeline --sync "$sync" --policy np --in-flight 8 --virtual-workers 1
+      given=()
+      [ "$sync" = default ] || given=(--sync "$sync")
+      quality_plan "d0-$sync" d0 "${given[@]}" --policy np --in-flight 4 --virtual-workers 4
+      quality_plan "d4-$sync" d4 "${given[@]}" --policy np --in-flight 4 --virtual-workers 4 --clock-distance 4
+      quality_plan "pipeline-$sync" pipeline "${given[@]}" --policy np --in-flight 8 --virtual-workers 1
     done
     for epochs in $all_epochs; do
       list=() of=()
@@ -123,7 +130,7 @@ run_quality() {
           output=$race-serial
           [ "${one%%:*}" = serial ] || output=$race-${one#*:}
           for seed in ${seeds//,/ }; do echo "${one%%:*} $(quality_of "$output" "${one#*:}" "$seed")"; done
-        done | awk -v model="$model" -v epochs="$epochs" -v how="$optimizer, $rate, $schedule | $sync" -v text="$([ "$model" = gpt2-tiny ] && echo 1 || echo 0)" '
+        done | awk -v model="$model" -v epochs="$epochs" -v how="$optimizer, $rate, $schedule | $(quality_syncs "$sync")" -v text="$([ "$model" = gpt2-tiny ] && echo 1 || echo 0)" '
           { if (NF == 2) { sum[$1] += $2; ++runs[$1] } else ++lost[$1] }
           function shown(name) {
             if (lost[name]) return lost[name] " diverged"

@@ -198,7 +198,8 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                                text_option("weights", "RULE", options.weights,
                                            "Weights that forward and backward passes use: " +
                                                join(weight_names(), ", ") + "."))),
-          unset_means(otherwise("the system's"),
+          unset_means(otherwise("the system's, and without --system server-step where that is "
+                                "worth more by --objective"),
                       choice_option("sync", options.sync, sync_names(),
                                     "How replicas and virtual workers are synchronised.")),
           unset_means(
@@ -377,6 +378,8 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.schedule = options.schedule.value_or("");
   request.weights = options.weights.value_or("");
   request.sync = options.sync.value_or("");
+  request.chooses_sync =
+      !options.system && !options.schedule && !options.weights && !options.scale;
   if (options.system) request.system = *options.system;
   request.precision = precision_of(options, request.cluster)
                           .value_or(measured_precisions(request.profile, request.cluster));

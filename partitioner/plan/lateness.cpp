@@ -12,6 +12,8 @@ namespace {
 // A virtual worker sees its own updates of these waves: the others drift apart from it, which costs
 // less than updates that all of them miss.
 constexpr double kOfBound = 0.125;
+// What weights that look ahead along the last step leave of a wave that is under way.
+constexpr double kOfStep = 0.375;
 
 // Fitted to the trainings of benchmarks/results/2026-11-28-samples-to-target.md, in samples of
 // which kCriticalBatch in a sum double a training with plain steps.
@@ -56,7 +58,9 @@ UnseenSamples unseen_samples(const Plan& plan) {
   const double own = round / static_cast<double>(plan.virtual_workers.size());
   if (traits(system.sync).steps) {
     const double wave = round * static_cast<double>(plan.wave_length());
-    return {.summed = wave, .late = wave * plan.server->clock_distance};
+    const bool simulated = plan.predicted && plan.predicted->label_age;
+    const double age = simulated ? *plan.predicted->label_age : plan.server->clock_distance;
+    return {.summed = wave, .late = wave * (kOfStep + age)};
   }
   int distance = plan.server->pulls_newest() ? 0 : plan.server->clock_distance;
   if (traits(system.sync).rounds) distance = std::max(distance, 1);

@@ -28,10 +28,9 @@ struct UnseenSamples {
 // * waves (docs/wsp.md): b are summed. Late are (Nm - 1) b of one's own, and of each other virtual
 //   worker b beside it, on the way 1.5 (Nm - 1) b (of Nm - 1 to 2 Nm - 2), and D Nm b / 8 where a
 //   pull returns exactly the label of D waves ago;
-// * gradients for the servers' optimizer: N Nm b are summed, and as many late for each of D waves:
-//   the age of a label costs more here than where everybody has an optimizer
-//   (benchmarks/results/2026-11-28-server-step.md), whatever a pull returns: the newest one may be
-//   as old;
+// * gradients for the servers' optimizer: N Nm b are summed, three eighths of them late, as looking
+//   ahead is not all that they miss, and N Nm b more for each wave that a label is old: as many as
+//   were simulated, else D (benchmarks/results/2026-11-29-servers-optimizer-by-default.md);
 // * rounds: as waves, of a round's length, and at least with D = 1 (one training,
 //   benchmarks/results/2026-11-26-outer.md).
 UnseenSamples unseen_samples(const Plan& plan);

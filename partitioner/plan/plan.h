@@ -87,6 +87,8 @@ struct Prediction {
   std::string cluster_hash;
   std::string profile_hash;
   double samples_factor = 1;  // samples until an accuracy, by the least possible (lateness.h)
+  // Waves that labels lack beyond those of D = 0, on average; absent: unknown, or of no importance.
+  std::optional<double> label_age;
   bool operator==(const Prediction&) const = default;
 };
 

@@ -267,6 +267,7 @@ class PlanFile {
     predicted.throughput = reader.real("throughput", {0, 1e15}).value_or(0);
     predicted.bottleneck = reader.real("bottleneck", kSeconds).value_or(0);
     predicted.samples_factor = reader.real("samples_factor", {1, 1e15}).value_or(1);
+    predicted.label_age = reader.real("label_age", {0, 1e15});
     predicted.cluster_hash = reader.string("cluster_hash").value_or("");
     predicted.profile_hash = reader.string("profile_hash").value_or("");
     reader.done();
@@ -387,6 +388,10 @@ std::string to_toml(const Plan& plan, const Profile* names) {
     if (p.samples_factor != 1) {
       text += "samples_factor = " + toml_real(p.samples_factor) +
               "  # samples until an accuracy, by the least that it can take\n";
+    }
+    if (p.label_age) {
+      text += "label_age = " + toml_real(*p.label_age) +
+              "  # waves: what pulls lack beyond D = 0, on average\n";
     }
     text += "cluster_hash = " + toml_string(p.cluster_hash) + "\n";
     text += "profile_hash = " + toml_string(p.profile_hash) + "\n";

@@ -286,6 +286,12 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
         "(s_local = Nm - 1)\n  and %ld of all (s_global = (D + 1) Nm + Nm - 2)\n",
         d, nm - 1, (d + 1) * nm + nm - 2);
   }
+  if (sync.steps) {
+    text +=
+        "the servers make " + plan.optimizer +
+        "'s steps, with the mean gradient of each wave (with --sync wsp each virtual worker has "
+        "its own\n  optimizer)\n";
+  }
   text += "parameter server, placement " + plan.server->placement +
           (plan.server->hosted ? ", inside worker ranks" : "") +
           (plan.server->halves_pushes() ? ", pushes in bf16" : "") + ":\n";

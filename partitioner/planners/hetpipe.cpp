@@ -221,6 +221,7 @@ class Planner {
     if (!how.exchanges) plan.server->round = 1;
     const Simulation simulation = simulate(plan, request_.cluster, request_.profile, how);
     prediction.throughput = simulation.throughput;
+    prediction.label_age = label_age(plan, simulation);
     plan.predicted = std::move(prediction);
     note_memory(simulation, plan);
     return plan;

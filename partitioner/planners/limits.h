@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <limits>
 
 // What several planners have in common.
@@ -10,5 +11,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();  // s: of 
 constexpr int kMostInFlight = 64;                                      // minibatches, ever tried
 constexpr double kGrowth = 1.01;      // of throughput, that one more step of depth must bring
 constexpr double kEqual = 1 + 1e-12;  // two ways to add up the same times
+
+// Devices of a pool in which there is time for more than one sync, and in which what cannot be cut
+// quickly is not worth more: others can.
+constexpr std::size_t kFewInSpace = 128;
 
 }  // namespace hetpipe

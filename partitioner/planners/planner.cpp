@@ -12,6 +12,7 @@
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/dapple.h"
 #include "partitioner/planners/data_parallel.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition_model.h"
 #include "partitioner/planners/pipedream.h"
 #include "partitioner/planners/replicated.h"
@@ -205,7 +206,39 @@ Plan plan_by(PlannerRule planner, const PlanRequest& request) {
   return {};
 }
 
+// With the optimizer of its row's sync or that of the servers, whichever is worth more. UserError
+// of the former if neither fits.
+Plan plan_either_sync(const PlanRequest& request) {
+  PlanRequest other = request;
+  other.sync = to_string(SyncRule::server_step);
+  std::optional<Plan> steps;
+  try {
+    steps = plan_hetpipe(other);
+  } catch (const UserError&) {
+    return plan_hetpipe(request);
+  }
+  const auto worth = [&](const Plan& of) { return request.worth(of, of.predicted->throughput); };
+  try {
+    Plan plan = plan_hetpipe(request);
+    return worth(*steps) > kGrowth * worth(plan) ? *std::move(steps) : plan;
+  } catch (const UserError&) {
+    return *std::move(steps);  // whose stages need no memory for an optimizer
+  }
+}
+
 }  // namespace
+
+bool weighs_syncs(const PlanRequest& request) {
+  return request.weighs_lateness() && request.sync.empty() &&
+         request.cluster.devices().size() <= kFewInSpace;
+}
+
+bool may_give_servers_steps(const PlanRequest& request) {
+  if (!request.chooses_sync || !weighs_syncs(request)) return false;
+  if (!optimizer_named(optimizer_of(request)).usually_damps) return false;  // nothing was measured
+  const System parts = replaced(request);
+  return parts.planner == PlannerRule::hetpipe && parts.sync == SyncRule::wsp;
+}
 
 Plan make_plan(const PlanRequest& given) {
   PlanRequest request = given;
@@ -217,8 +250,11 @@ Plan make_plan(const PlanRequest& given) {
 
 Plan candidate_plan(const PlanRequest& request) {
   const PlannerRule planner = planner_of(request);
-  Plan plan = plan_by(planner, request);
-  if (planner != PlannerRule::search) choose_round(request, plan);  // which has
+  if (planner == PlannerRule::search) return plan_by(planner, request);
+  Plan plan = planner == PlannerRule::hetpipe && may_give_servers_steps(request)
+                  ? plan_either_sync(request)
+                  : plan_by(planner, request);
+  choose_round(request, plan);
   return plan;
 }
 
@@ -335,8 +371,16 @@ void predict(const PlanRequest& request, Plan& plan) {
   if (!plan.predicted) plan.predicted = Prediction{};
   SimulationRequest how;
   how.ledgers = false;
-  plan.predicted->throughput = simulate(plan, request.cluster, request.profile, how).throughput;
+  const Simulation simulation = simulate(plan, request.cluster, request.profile, how);
+  plan.predicted->throughput = simulation.throughput;
+  plan.predicted->label_age = label_age(plan, simulation);
   plan.predicted->samples_factor = samples_factor(plan, request.critical_batch);
+}
+
+std::optional<double> label_age(const Plan& plan, const Simulation& simulation) {
+  if (!traits(composition(plan).sync).steps || !plan.server) return std::nullopt;
+  if (plan.server->clock_distance == 0) return std::nullopt;
+  return simulation.label_age;
 }
 
 void note_inputs(const PlanRequest& request, Plan& plan) {

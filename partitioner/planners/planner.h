@@ -30,6 +30,7 @@ struct SearchChoice {
 
 class PartitionTables;
 struct SharedCuts;
+struct Simulation;
 
 // What makes one plan better than another: samples/s, or samples/s over the samples that an
 // accuracy takes (samples_factor).
@@ -50,6 +51,9 @@ struct PlanRequest {
   std::string schedule;                // these three replace parts of the system's row; empty: its
   std::string weights;
   std::string sync;
+  // Where updates count that come late, and these parts are HetPipe's: whether gradients go to the
+  // servers' optimizer (docs/server-step.md) if that is worth more.
+  bool chooses_sync = false;
   PrecisionChoice precision = Precision::fp32;  // whose peak estimates take
   std::optional<std::string> optimizer;         // absent: usual_optimizer
   double ema = 0;                               // of the plan
@@ -111,6 +115,14 @@ std::string optimizer_of(const PlanRequest& request);
 // partitioned.
 PlannerRule planner_of(const PlanRequest& request);
 
+// Whether more than one sync is planned for: where updates count that come late and none is given,
+// but not in large pools, where planning once more takes long.
+bool weighs_syncs(const PlanRequest& request);
+
+// Whether sync = "server-step" may be chosen for it (PlanRequest::chooses_sync), with an optimizer
+// whose steps are damped.
+bool may_give_servers_steps(const PlanRequest& request);
+
 // The plan of that planner, with its prediction; kinds that the profile does not cover are
 // estimated (profile/estimate.h). UserError with everything that is wrong with the
 // request, or when nothing fits.
@@ -152,6 +164,9 @@ void predict(const PlanRequest& request, Plan& plan);
 // Of a plan in rounds: H, unless it is given. Doubled until exchanges cost next to nothing, and of
 // these what the objective prefers: in longer rounds virtual workers see less of each other.
 void choose_round(const PlanRequest& request, Plan& plan);
+
+// What a simulation says of the plan's labels, where that is weighed.
+std::optional<double> label_age(const Plan& plan, const Simulation& simulation);
 
 // Notes of which cluster and profile the prediction holds.
 void note_inputs(const PlanRequest& request, Plan& plan);

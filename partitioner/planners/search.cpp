@@ -275,9 +275,10 @@ class Search {
       seen.push_back(row.parts);
       if (!known && !is_hetpipe(row)) seed(row, quick);
     }
-    // Rounds are made of the plans without.
+    // Those of rounds and of the servers' optimizer are made of the plans without.
     for (const SearchRow& row : rows_) {
-      const bool again = rows_.size() > 1 && traits(row.parts.sync).rounds;
+      const SyncTraits& sync = traits(row.parts.sync);
+      const bool again = rows_.size() > 1 && (sync.rounds || sync.steps);
       if (is_hetpipe(row) && !again) seed(row, quick);
     }
   }

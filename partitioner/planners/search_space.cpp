@@ -42,19 +42,16 @@ int smallest_measured(const Profile& profile) {
   return std::max(smallest, 1);
 }
 
-// The first row of HetPipe's planner and of data parallelism, in rounds.
-void add_rounds(std::vector<SearchRow>& rows) {
-  std::vector<SearchRow> more;
-  for (const PlannerRule planner : {PlannerRule::hetpipe, PlannerRule::data_parallel}) {
-    const auto first = std::find_if(rows.begin(), rows.end(), [&](const SearchRow& row) {
-      return row.parts.planner == planner;
-    });
-    if (first == rows.end()) continue;
-    SearchRow& row = more.emplace_back(*first);
-    row.request.sync = to_string(SyncRule::outer);
-    row.parts.sync = SyncRule::outer;
-  }
-  rows.insert(rows.end(), more.begin(), more.end());
+// The first row of that planner, with another sync.
+void add_sync(std::vector<SearchRow>& rows, PlannerRule planner, SyncRule sync) {
+  const auto first = std::find_if(
+      rows.begin(), rows.end(), [&](const SearchRow& row) { return row.parts.planner == planner; });
+  if (first == rows.end()) return;
+  SearchRow row = *first;
+  row.request.sync = to_string(sync);
+  row.parts.sync = sync;
+  if (!why_senseless(row.parts).empty()) return;
+  rows.push_back(std::move(row));
 }
 
 }  // namespace
@@ -64,7 +61,11 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
     SearchRow row{request, composition(request)};
     row.minibatch = minibatch_of(request, row.parts);
     row.request.policy.reset();
-    return {std::move(row)};
+    std::vector<SearchRow> rows = {std::move(row)};
+    if (may_give_servers_steps(request)) {
+      add_sync(rows, PlannerRule::hetpipe, SyncRule::server_step);
+    }
+    return rows;
   }
   std::vector<SearchRow> rows;
   std::set<std::tuple<ScheduleRule, WeightRule, SyncRule>> seen;
@@ -90,9 +91,12 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
     }
     rows.push_back(std::move(row));
   }
-  const bool few = request.cluster.devices().size() <= kFewInSpace;
-  if (request.weighs_lateness() && request.sync.empty() && few) {
-    add_rounds(rows);
+  if (weighs_syncs(request)) {
+    add_sync(rows, PlannerRule::hetpipe, SyncRule::outer);
+    add_sync(rows, PlannerRule::data_parallel, SyncRule::outer);
+  }
+  if (may_give_servers_steps(request)) {
+    add_sync(rows, PlannerRule::hetpipe, SyncRule::server_step);
   }
   return rows;
 }
@@ -146,9 +150,9 @@ std::vector<Knobs> SearchSpace::with_depth(const Knobs& knobs, int most_in_fligh
 
 std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs) const {
   if (!has_server()) return {knobs};
-  // Outer steps do not bear waves that are many rounds late.
-  const bool chooses =
-      !row_.request.search.clock_distances.empty() && !traits(row_.parts.sync).rounds;
+  // Outer steps, and those of the servers' optimizer, do not bear waves that are many late.
+  const SyncTraits& sync = traits(row_.parts.sync);
+  const bool chooses = !row_.request.search.clock_distances.empty() && !sync.rounds && !sync.steps;
   const auto distances = chooses ? row_.request.search.clock_distances
                                  : std::vector<int>{row_.request.clock_distance.value_or(
                                        usual_clock_distance(row_.parts))};
@@ -309,6 +313,7 @@ std::string describe(const Plan& plan) {
     text += format(", D = %d, placement %s", plan.server->clock_distance,
                    plan.server->placement.c_str());
     if (plan.server->round > 1) text += format(", rounds of %d", plan.server->round);
+    if (traits(composition(plan).sync).steps) text += ", the servers' optimizer";
   }
   return text;
 }

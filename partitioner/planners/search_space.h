@@ -11,6 +11,7 @@
 
 #include "partitioner/plan/system.h"
 #include "partitioner/planners/allocation.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/planners/partition_tables.h"
 #include "partitioner/planners/planner.h"
@@ -58,9 +59,6 @@ struct CutCache {
   std::unordered_map<std::string, WorkerPace> paces;
   std::vector<Packing> packings;  // of the largest pool
 };
-
-// Devices of a pool in which what cannot be cut quickly is not worth more: others can.
-constexpr std::size_t kFewInSpace = 128;
 
 // How virtual workers are cut: for their micro-batches (again where the cut for the least memory
 // does not fit), or as if their minibatches were computed in few slices.

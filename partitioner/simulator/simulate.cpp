@@ -276,6 +276,24 @@ std::vector<std::vector<double>> decided_gates(const Run& run) {
   return gates;
 }
 
+// Of the gates within the window: a gate of wave w may grant label w at most, and w - D at least.
+double label_age(const Run& run, const Window& window, const Plan& plan) {
+  if (!plan.server || !run.bounded) return 0;
+  if (!plan.server->pulls_newest()) return plan.server->clock_distance;
+  double age = 0;
+  double gates = 0;
+  for (const std::vector<double>& of : decided_gates(run)) {
+    for (Wave wave = window.begin / run.wave + 1; wave < window.end / run.wave; ++wave) {
+      if (wave > std::ssize(of)) break;
+      Label label = wave;
+      while (label > 0 && run.completed(label) > of[static_cast<std::size_t>(wave - 1)]) --label;
+      age += static_cast<double>(wave - label);
+      ++gates;
+    }
+  }
+  return gates > 0 ? age / gates : 0;
+}
+
 Simulation measure(const Run& run, const Window& window, const Plan& plan, const System& system,
                    const SimulationRequest& request) {
   const auto& marks = traits(system.schedule).has_flush ? run.job.updated : run.job.computed;
@@ -311,6 +329,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     result.throughput = result.global_batch / result.iteration_seconds;
   }
   result.bytes_between_nodes = run.job.sync_bytes_between_nodes;
+  result.label_age = label_age(run, window, plan);
   result.actions = run.job.actions;
   result.rates = run.times.rates;
   result.replayed = run.replayed;

@@ -71,6 +71,7 @@ struct Simulation {
   int global_batch = 0;                // samples of one minibatch of every virtual worker
   double window_seconds = 0;           // the part that was looked at
   double bytes_between_nodes = 0;      // parameters and gradients that crossed nodes, per iteration
+  double label_age = 0;                // waves that labels lack beyond those of D = 0, on average
   std::int64_t actions = 0;            // that were played
   std::int64_t rates = 0;              // of messages on shared links that were worked out
   std::vector<SimulatedStage> stages;  // by virtual worker, stage, replica

@@ -311,7 +311,7 @@ TEST(PlanFile, AHandWrittenPlanReads) {
 TEST(PlanFile, PredictionsRoundTrip) {
   Plan p = parse_plan(kPlan, "p.toml");
   p.virtual_workers[0].stages[0].predicted = StagePrediction{0.1, 1.0 / 3, 1e-7, 123'456'789};
-  p.predicted = Prediction{530.25, 0.0603, "0123", "abcd"};
+  p.predicted = Prediction{530.25, 0.0603, "0123", "abcd", 1.26, 0.5};
   p.model = "quote\" and \\ and \n";
   p.runtime = "megatron-deepspeed";
   p.precision = precision_choice_from("auto,titan-v=fp16");

@@ -44,6 +44,14 @@ TEST(PlanningOptions, PlansAreForTheTimeToAnAccuracy) {
   EXPECT_EQ(request_of(options, {}, {}).critical_batch, 1000);
 }
 
+TEST(PlanningOptions, PlannersChooseTheSyncOfWhatNobodyNamed) {
+  EXPECT_TRUE(request_of({}, {}, {}).chooses_sync);
+  EXPECT_FALSE(request_of(under("hetpipe"), {}, {}).chooses_sync);
+  PlanningOptions options;
+  options.scale = "sum";  // of what each virtual worker's optimizer did
+  EXPECT_FALSE(request_of(options, {}, {}).chooses_sync);
+}
+
 TEST(PlanningOptions, ServersForASystemThatAllReduces) {
   PlanningOptions options = under("dapple");
   options.clock_distance = 1;

@@ -51,9 +51,11 @@ TEST(Lateness, ByHand) {
   expect_unseen(plan, 1, 1 + 64 / 8);
   plan = plan_of("hetpipe", 4, 4);
   plan.sync = "server-step";
-  expect_unseen(plan, 16, 0);
+  expect_unseen(plan, 16, 6);
   plan.server->clock_distance = 4;
-  expect_unseen(plan, 16, 4 * 16);
+  expect_unseen(plan, 16, 6 + 4 * 16);
+  plan.predicted.emplace().label_age = 0.5;
+  expect_unseen(plan, 16, 6 + 8);
 }
 
 // Plans of these schedules say 1 for the minibatches in flight; how many are under way follows from
@@ -103,7 +105,8 @@ TEST(Lateness, NoPlanHasASmallerFactorThanTheLeast) {
   }
 }
 
-// A training of benchmarks/results/2026-11-28-samples-to-target.md: samples to its target, by those
+// A training of benchmarks/results/2026-11-28-samples-to-target.md or, of steps at the servers,
+// 2026-11-29-servers-optimizer-by-default.md: samples to its target, by those
 // of damped Adam with one virtual worker and one minibatch of 32 in flight.
 struct Training {
   const char* what;
@@ -125,6 +128,12 @@ Plan xpipe_of(int workers, int stages, const char* optimizer) {
   for (PlanVirtualWorker& worker : plan.virtual_workers) {
     worker.stages.resize(static_cast<std::size_t>(stages));
   }
+  return plan;
+}
+
+Plan at_servers(int workers, int in_flight) {
+  Plan plan = trained("hetpipe", "adam", workers, in_flight);
+  plan.sync = "server-step";
   return plan;
 }
 
@@ -151,6 +160,14 @@ TEST(Lateness, TrainingsTakeAsManySamplesAsItSays) {
       {"lenet, one of four", trained("spectrain", "adam", 1, 4), 2.17},
       {"lenet, one of eight", trained("spectrain", "adam", 1, 8), 2.25},
       {"lenet, one of four", trained("spectrain", "sgd-momentum", 1, 4), 3.12},
+      {"lenet, steps of 256", at_servers(4, 2), 1.18},
+      {"lenet, steps of 512", at_servers(4, 4), 1.65},
+      {"lenet, steps of 1,024", at_servers(4, 8), 2.56},
+      {"lenet, steps of 1,664", at_servers(4, 13), 4.10},
+      {"mlp, steps of 256", at_servers(4, 2), 1.16},
+      {"mlp, steps of 512", at_servers(4, 4), 1.21},
+      {"mlp, steps of 1,024", at_servers(4, 8), 2.28},
+      {"mlp, steps of 1,664", at_servers(4, 13), 2.80},
       {"lenet, ten stages", xpipe_of(1, 10, "adam"), 2.37},
       {"lenet, ten stages", xpipe_of(1, 10, "sgd-momentum"), 2.63},
       {"lenet, two of eight stages", xpipe_of(2, 8, "sgd-momentum"), 2.73},

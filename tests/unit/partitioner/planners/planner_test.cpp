@@ -204,6 +204,8 @@ TEST(Planner, StagesNeedNoMemoryForAnOptimizerAtTheServers) {
     request.in_flight = 1;
     request.optimizer = "adam";
     request.sync = sync;
+    request.objective = PlanObjective::time_to_accuracy;
+    request.chooses_sync = true;
     return make_plan(request);
   };
   std::int64_t room = 0;
@@ -215,7 +217,53 @@ TEST(Planner, StagesNeedNoMemoryForAnOptimizerAtTheServers) {
     SCOPED_TRACE(policy);
     EXPECT_EQ(plan_of(policy, "server-step", room).virtual_workers.at(0).stages.size(), 2u);
     EXPECT_THROW(plan_of(policy, "wsp", room), UserError);
+    EXPECT_EQ(plan_of(policy, "", room).sync, "server-step");
   }
+}
+
+// Four virtual workers' waves as one step are worth more than steps of each: but not where a step
+// takes longer than a wave, or labels are old.
+TEST(Planner, GivesTheServersTheOptimizerWhereThatIsWorthMore) {
+  PlanRequest request =
+      request_of(test::cluster_of({{"fast"}, {"fast"}, {"fast"}, {"fast"}, {}}, 80'000'000'000), 12);
+  request.objective = PlanObjective::time_to_accuracy;
+  request.in_flight = 4;
+  request.chooses_sync = true;
+  const auto sync_of = [](const PlanRequest& of) { return make_plan(of).sync; };
+  for (const char* policy : {"np", "search"}) {
+    SCOPED_TRACE(policy);
+    request.policy = policy;
+    const Plan plan = make_plan(request);
+    EXPECT_EQ(plan.sync, "server-step");
+    EXPECT_EQ(plan.server->scale, "mean");
+    PlanRequest other = request;
+    other.sync = "server-step";
+    EXPECT_EQ(make_plan(other), plan);
+    other.sync = "wsp";
+    EXPECT_GT(request.worth(plan, plan.predicted->throughput),
+              request.worth(make_plan(other), make_plan(other).predicted->throughput));
+    other = request;
+    other.chooses_sync = false;
+    EXPECT_EQ(sync_of(other), "");
+    other = request;
+    other.objective = PlanObjective::throughput;
+    EXPECT_EQ(sync_of(other), "");
+    other = request;
+    other.optimizer = "sgd-momentum";
+    EXPECT_EQ(sync_of(other), "");
+    other = request;
+    other.cluster.inter_node.bandwidth = 1e12;
+    EXPECT_EQ(sync_of(other), "server-step");
+    for (ProfileLayer& layer : other.profile.layers) layer.parameter_bytes = 100'000'000;
+    EXPECT_EQ(sync_of(other), "");  // a step takes 3 s
+  }
+  request.policy = "np";
+  request.clock_distance = 4;
+  const Plan fresh = make_plan(request);
+  EXPECT_EQ(fresh.sync, "server-step");
+  EXPECT_LT(fresh.predicted->label_age.value_or(4), 0.5);
+  request.pull = "bound";
+  EXPECT_EQ(sync_of(request), "");
 }
 
 // Of all depths the one that is worth most: less deep, and slower, than where throughput counts and

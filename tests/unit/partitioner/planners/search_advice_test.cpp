@@ -94,6 +94,7 @@ PlanRequest random_request(std::mt19937& random) {
   request.objective =
       integer(random, 0, 1) == 0 ? PlanObjective::throughput : PlanObjective::time_to_accuracy;
   request.search = {SystemChoice::any, {0, 1, 4}, {"default", "local"}};
+  request.chooses_sync = true;
   return request;
 }
 

@@ -316,6 +316,22 @@ TEST(Waves, EqualTheRecurrenceOnRandomWorkers) {
   }
 }
 
+// The slow one sees every wave that is in, the fast one stands at its bound.
+TEST(Waves, LabelsAreAsOldAsTheirGatesFindThem) {
+  Case c;
+  c.in_flight = 2;
+  c.forward = {{1}, {3}};
+  const auto age = [&] {
+    const Planned of = planned(c);
+    return simulate(of.plan, of.cluster, of.profile, {}).label_age;
+  };
+  EXPECT_EQ(age(), 0);
+  c.distance = 3;
+  EXPECT_EQ(age(), 3);
+  c.newest = true;
+  EXPECT_EQ(age(), 1.5);
+}
+
 // A fast and a slow one far beyond what is simulated: the slow one sets the pace, and the fast one
 // stands at its bound.
 TEST(Waves, ALongTrainingRepeatsItsSteadyPart) {
