@@ -212,7 +212,11 @@ void Reporter::on_wave(Rank from, const WaveReport& report) {
     sum.loss_sums[{report.virtual_worker, report.replica}] = report.loss_sum;
     sum.samples_per_second +=
         static_cast<double>(report.samples) / std::max(report.elapsed_seconds, 1e-9);
-    sum.learning_rate = report.learning_rate;
+    const OptimizerOptions& servers = job_.optimizer;  // where they have it
+    sum.learning_rate =
+        optimizer_at_servers(job_.plan)
+            ? rate_at(servers.schedule, servers.learning_rate, report.last_minibatch)
+            : report.learning_rate;
   }
   sum.computing.resize(roles_.of_rank.size());
   if (report.computed_samples > 0) {

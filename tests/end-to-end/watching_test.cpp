@@ -81,6 +81,20 @@ TEST_F(Watching, MetricsAreThoseOfTheRun) {
   }
 }
 
+// Stages make steps at a rate of their own, which a run's summary has beside it.
+TEST_F(Watching, TheRateIsThatOfTheServersOptimizer) {
+  std::string plan = read(file("plan.toml"));
+  plan.insert(plan.find('\n') + 1, "sync = \"server-step\"\n");
+  write(file("steps.toml"), plan);
+  const Ran ran = hetpipe(
+      "train --plan steps.toml --scale mean --cluster cluster.toml --profile "
+      "profile.toml --data data --transport threads --output run --lr-schedule "
+      "constant --learning-rate 0.25 --stage-rate 0.125 --metrics run.prom");
+  ASSERT_EQ(ran.code, 0) << ran.error;
+  EXPECT_EQ(read_exposition(read(file("run.prom"))).value("hetpipe_learning_rate"), 0.25);
+  EXPECT_EQ(number(json("run/result.json").at("stage_rate")), 0.125);
+}
+
 TEST_F(Watching, TheNodeExporterServesTheMetrics) {
   if (!NodeExporter::is_installed()) GTEST_SKIP() << "there is no prometheus-node-exporter here";
   fs::create_directory(file("textfiles"));
