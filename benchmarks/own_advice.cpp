@@ -41,6 +41,7 @@ class Advice {
     request_.objective = objective;
     request_.minibatch = minibatch;
     request_.search = {SystemChoice::any, {0, 1, 4}, {"default", "local"}};
+    request_.chooses_sync = true;
     found_ = search_plans(request_);
   }
 
