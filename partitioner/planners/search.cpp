@@ -46,6 +46,8 @@ constexpr double kMayGain = 0.9;    // of it, by an estimate
 // In pools of so many devices there is time to look further.
 constexpr int kTinyPool = 12;
 constexpr double kMayGainOfTiny = 0.85;
+constexpr double kHopelessOfTiny = 0.5;
+constexpr std::size_t kPolishedOfTiny = 16;
 constexpr std::size_t kSimulated = 8;  // compositions of a row
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
@@ -124,6 +126,7 @@ class Search {
       improve_best();
       exchange();
       polish_best();
+      if (devices_ <= kTinyPool) exchange();
     }
     const ScoredPlan chosen = polish_on(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
@@ -225,8 +228,9 @@ class Search {
         ++begun;
       }
     };
-    polish_some(kWorthPolishing, kPolished);
-    if (weighs()) polish_some(kFurtherBehind, kPolishedBehind);
+    const bool tiny = devices_ <= kTinyPool;
+    polish_some(tiny ? kFurtherBehind : kWorthPolishing, tiny ? kPolishedOfTiny : kPolished);
+    if (weighs() && !tiny) polish_some(kFurtherBehind, kPolishedBehind);
   }
 
   // Again where its share of the work has ended it, as long as it gains.
@@ -349,7 +353,8 @@ class Search {
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
         const bool tiny = devices_ <= kTinyPool;
         const double may_gain = to_beat() * (tiny ? kMayGainOfTiny : kMayGain);
-        const double least = std::max(kHopeless * found_.best(), may_gain);
+        const double hopeless = tiny ? kHopelessOfTiny : kHopeless;
+        const double least = std::max(hopeless * found_.best(), may_gain);
         search_compositions(space, scores_, found_, compositions, least,
                             tiny ? may_gain : to_beat(), kSimulated);
       }

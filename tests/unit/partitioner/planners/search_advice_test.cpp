@@ -231,6 +231,32 @@ TEST(SearchAdvice, NoStepIsBetterInLongRounds) {
   EXPECT_GT(steps.asked, 0);
 }
 
+// What other rows promised far less than was known ended 10 % better, and the best cut of one row
+// was best with another one's micro-batches (3 %).
+TEST(SearchAdvice, NoSystemAloneIsBetterInSmallPools) {
+  for (const auto& [seed, system] : {std::pair(1239, "gpipe"), {1017, "zero-bubble"}}) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const PlanRequest request = random_request(random);
+    PlanRequest alone = request;
+    alone.search.systems = SystemChoice::requested;
+    alone.system = system;
+    Tally systems;
+    compare(request, search_plans(request), plan_search(alone), system, systems);
+    EXPECT_EQ(systems.asked, 1);
+  }
+}
+
+// Plans of other rows, 15 % behind the best before they were polished, were 12 % better than it.
+TEST(SearchAdvice, NoSmallPoolIsBetterWithoutADevice) {
+  std::mt19937 random(1211);
+  const PlanRequest request = random_request(random);
+  PlanRequest less = request;
+  less.cluster = without_device(request.cluster, {"n3", 0});
+  Tally removals;
+  compare(request, search_plans(request), plan_search(less), "without n3:0", removals);
+  EXPECT_EQ(removals.asked, 1);
+}
+
 TEST(SearchAdvice, CampaignOf500Pools) { expect_nothing_better(1000, 500); }
 
 }  // namespace
