@@ -287,10 +287,10 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
         d, nm - 1, (d + 1) * nm + nm - 2);
   }
   if (sync.steps) {
-    text +=
-        "the servers make " + plan.optimizer +
-        "'s steps, with the mean gradient of each wave (with --sync wsp each virtual worker has "
-        "its own\n  optimizer)\n";
+    text += "the servers make " + plan.optimizer +
+            "'s steps, with the mean gradient of each wave (with --sync " +
+            std::string(to_string(SyncRule::wsp)) +
+            " each virtual worker has its own\n  optimizer)\n";
   }
   text += "parameter server, placement " + plan.server->placement +
           (plan.server->hosted ? ", inside worker ranks" : "") +

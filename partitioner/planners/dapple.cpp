@@ -53,8 +53,7 @@ class DapplePlanner {
       if (!plan) continue;
       seconds = std::min(seconds, found / setting.minibatch);
       finish(request_, *plan, found);
-      const double worth =
-          searching ? request_.worth(*plan, plan->predicted->throughput) : 1 / seconds;
+      const double worth = searching ? request_.worth(*plan) : 1 / seconds;
       if (best && worth <= least) continue;
       best = std::move(plan);
       least = worth;

@@ -52,7 +52,7 @@ class Planner {
         const Plan plan =
             best_in_flight(allocate(request_.cluster, policy, speeds_, request_.virtual_workers),
                            "policy " + policy);
-        if (!best || worth(plan) > worth(*best) * (1 + 1e-9)) best = plan;
+        if (!best || request_.worth(plan) > request_.worth(*best) * (1 + 1e-9)) best = plan;
       } catch (const UserError& error) {
         for (const Problem& problem : error.problems()) {
           const bool named = problem.text.starts_with("policy " + policy);
@@ -73,8 +73,6 @@ class Planner {
                              in_flight == 1 ? "" : "es"));
   }
 
-  double worth(const Plan& plan) const { return request_.worth(plan, plan.predicted->throughput); }
-
   Plan best_in_flight(const Allocation& allocation, const std::string& what) const {
     say(what, request_.in_flight.value_or(1));
     if (request_.in_flight)
@@ -92,7 +90,7 @@ class Planner {
       } catch (const UserError&) {
         break;  // memory has run out; the plan with fewer in flight stands
       }
-      if (worth(plan) >= worth(best) * kGrowth) {
+      if (request_.worth(plan) >= request_.worth(best) * kGrowth) {
         best = std::move(plan);
         waited = 0;
       } else {

@@ -50,7 +50,7 @@ class PipedreamPlanner {
       seen.push_back(plan->virtual_workers);
       if (!objective) objective = objective_;
       finish(request_, *plan, *objective);
-      const double worth = request_.worth(*plan, plan->predicted->throughput);
+      const double worth = request_.worth(*plan);
       if (!best || worth > least) {
         best = std::move(plan);
         least = worth;

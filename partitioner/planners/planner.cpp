@@ -217,10 +217,9 @@ Plan plan_either_sync(const PlanRequest& request) {
   } catch (const UserError&) {
     return plan_hetpipe(request);
   }
-  const auto worth = [&](const Plan& of) { return request.worth(of, of.predicted->throughput); };
   try {
     Plan plan = plan_hetpipe(request);
-    return worth(*steps) > kGrowth * worth(plan) ? *std::move(steps) : plan;
+    return request.worth(*steps) > kGrowth * request.worth(plan) ? *std::move(steps) : plan;
   } catch (const UserError&) {
     return *std::move(steps);  // whose stages need no memory for an optimizer
   }
@@ -260,7 +259,6 @@ Plan candidate_plan(const PlanRequest& request) {
 
 void choose_round(const PlanRequest& request, Plan& plan) {
   if (!plan.server || !traits(composition(plan).sync).rounds || request.round) return;
-  const auto worth = [&](const Plan& of) { return request.worth(of, of.predicted->throughput); };
   SimulationRequest apart;
   apart.exchanges = apart.ledgers = false;
   const double most = simulate(plan, request.cluster, request.profile, apart).throughput;
@@ -271,7 +269,7 @@ void choose_round(const PlanRequest& request, Plan& plan) {
          2 * longer.server->round <= kMostRound) {
     longer.server->round *= 2;
     predict(request, longer);
-    if (worth(longer) > worth(plan)) plan = longer;
+    if (request.worth(longer) > request.worth(plan)) plan = longer;
   }
 }
 

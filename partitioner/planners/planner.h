@@ -91,6 +91,8 @@ struct PlanRequest {
     if (!weighs_lateness()) return throughput;
     return throughput / samples_factor(plan, critical_batch);
   }
+  // Of the samples/s that are predicted for it.
+  double worth(const Plan& plan) const { return worth(plan, plan.predicted->throughput); }
   // The most that it makes of so many virtual workers' samples/s.
   double most_worth(std::size_t workers, int of_minibatch, double throughput) const;
 };

@@ -126,13 +126,13 @@ class Search {
       improve_best();
       exchange();
       polish_best();
-      if (devices_ <= kTinyPool) exchange();
+      if (tiny()) exchange();
     }
     const ScoredPlan chosen = polish_on(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
     if (!again_) note_inputs(request_, result.plan);
     choose_round(request_, result.plan);
-    result.worth = request_.worth(result.plan, result.plan.predicted->throughput);
+    result.worth = request_.worth(result.plan);
     int largest = *request_.minibatch;
     for (const ScoredPlan& plan : found_.all()) largest = std::max(largest, plan.plan.minibatch);
     result.bound = throughput_bound(request_.cluster, request_.profile, largest);
@@ -170,6 +170,7 @@ class Search {
     return request;
   }
 
+  bool tiny() const { return devices_ <= kTinyPool; }
   double to_beat() const { return again_ ? again_->to_beat : 0; }
 
   // The space of a row and a minibatch: plans that are added from now on are of it.
@@ -208,8 +209,7 @@ class Search {
     if (exact_ || devices_ > static_cast<int>(kSmallPool)) return chosen;
     found_.enter(chosen.space);
     // Rounds of many micro-batches take so long that a quarter would be over at once.
-    const std::int64_t least =
-        devices_ > kTinyPool ? 0 : kLeastPolished * scores_.actions_of(chosen.plan);
+    const std::int64_t least = tiny() ? kLeastPolished * scores_.actions_of(chosen.plan) : 0;
     return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, least));
   }
 
@@ -228,9 +228,8 @@ class Search {
         ++begun;
       }
     };
-    const bool tiny = devices_ <= kTinyPool;
-    polish_some(tiny ? kFurtherBehind : kWorthPolishing, tiny ? kPolishedOfTiny : kPolished);
-    if (weighs() && !tiny) polish_some(kFurtherBehind, kPolishedBehind);
+    polish_some(tiny() ? kFurtherBehind : kWorthPolishing, tiny() ? kPolishedOfTiny : kPolished);
+    if (weighs() && !tiny()) polish_some(kFurtherBehind, kPolishedBehind);
   }
 
   // Again where its share of the work has ended it, as long as it gains.
@@ -351,12 +350,11 @@ class Search {
       if (first || !large || found_.all().size() == before) {
         std::vector<Composition> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
-        const bool tiny = devices_ <= kTinyPool;
-        const double may_gain = to_beat() * (tiny ? kMayGainOfTiny : kMayGain);
-        const double hopeless = tiny ? kHopelessOfTiny : kHopeless;
+        const double may_gain = to_beat() * (tiny() ? kMayGainOfTiny : kMayGain);
+        const double hopeless = tiny() ? kHopelessOfTiny : kHopeless;
         const double least = std::max(hopeless * found_.best(), may_gain);
         search_compositions(space, scores_, found_, compositions, least,
-                            tiny ? may_gain : to_beat(), kSimulated);
+                            tiny() ? may_gain : to_beat(), kSimulated);
       }
     }
     if (found_.all().size() == before) {
