@@ -49,9 +49,13 @@ plainly() {
   [ "$optimizer" != adam ] || printf -- '--of %s\n' "$1:betas=0.9,0.999" "$1:damping=0"
 }
 
-# quality_syncs WHICH: it, and where that is the default, what the planner chose for d0, d4 and the pipeline.
+# quality_syncs WHICH: it, and where that is the default, what the planner chose: for d0, d4 and the pipeline, where they differ.
 quality_syncs() {
-  echo "$1$([ "$1" != default ] || sed -n 's/^sync = "\(.*\)"/: \1/p' "$plans"/{d0,d4,pipeline}-default.toml | sort -u)"
+  local one chosen
+  [ "$1" = default ] || { echo "$1"; return; }
+  chosen=$(for one in d0 d4 pipeline; do grep '^sync = ' "$plans/$one-default.toml" || echo 'sync = "wsp"'; done | cut -d '"' -f 2)
+  [ "$(sort -u <<< "$chosen" | wc -l)" -gt 1 ] || chosen=${chosen%%$'\n'*}
+  echo "default: $(paste -sd ' ' <<< "$chosen")"
 }
 
 run_quality() {
@@ -68,7 +72,6 @@ run_quality() {
   quality_cluster serial 1 1
   quality_cluster d0 4 1
   quality_cluster d4 4 1
-  quality_cluster pipeline 1 8
   echo "Test accuracy in percent (gpt2-tiny: test loss in nats), mean over seeds $seeds. Serial: the best of sgd-momentum at"
   echo "${rates[sgd-momentum]// /, } and adam at ${rates[adam]// /, }, each with a rate that is constant and one that falls to 0 linearly after a"
   echo "warm-up of a twentieth (polynomial), by seed 1. The others: defaults, but for --in-flight and, where it is named, --sync: d0, d4: four virtual workers with four"
@@ -87,7 +90,7 @@ run_quality() {
     [ -f "$profile" ] || "$build/bin/hetpipe" profile --fresh --model "$model" --data "$data" --device cpu --threads 1 --minibatch 32 \
       --output "$profile" > "$work/profile.log" 2>&1
     layers=$(grep -c '^\[\[layer\]\]' "$profile")
-    [ "$layers" -ge 8 ] || quality_cluster pipeline 1 "$layers"
+    quality_cluster pipeline 1 $((layers < 8 ? layers : 8))
     quality_plan serial serial --system data-parallel
     for sync in $syncs; do
       given=()
