@@ -128,7 +128,7 @@ class Search {
       polish_best();
       if (tiny()) exchange();
     }
-    const ScoredPlan chosen = polish_on(choose(result.left_out), kLeastPolished);
+    const ScoredPlan chosen = polish_on(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
     if (!again_) note_inputs(request_, result.plan);
     choose_round(request_, result.plan);
@@ -205,13 +205,12 @@ class Search {
     }
   }
 
-  // `least`: simulations.
-  ScoredPlan polished(const ScoredPlan& chosen, int least) {
+  ScoredPlan polished(const ScoredPlan& chosen) {
     if (exact_ || devices_ > static_cast<int>(kSmallPool)) return chosen;
     found_.enter(chosen.space);
     // Rounds of many micro-batches take so long that a quarter would be over at once.
-    const std::int64_t actions = std::max(budget_ / 4, least * scores_.actions_of(chosen.plan));
-    return polish(*spaces_[chosen.space], scores_, found_, chosen, actions);
+    const std::int64_t least = tiny() ? kLeastPolished * scores_.actions_of(chosen.plan) : 0;
+    return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, least));
   }
 
   // The best ones that differ in row or number of virtual workers: the best of all may be another
@@ -225,7 +224,7 @@ class Search {
       for (const ScoredPlan& start : best_first(found_.all())) {
         if (start.worth < least * found_.best() || begun == most) return;
         if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
-        polish_on(start, tiny() ? kLeastPolished : 0);
+        polish_on(start);
         ++begun;
       }
     };
@@ -234,10 +233,10 @@ class Search {
   }
 
   // Again where its share of the work has ended it, as long as it gains.
-  ScoredPlan polish_on(ScoredPlan plan, int least) {
+  ScoredPlan polish_on(ScoredPlan plan) {
     for (int i = 0; i < kPolishings; ++i) {
       const double before = plan.worth;
-      plan = polished(plan, least);
+      plan = polished(plan);
       if (!scores_.spent() || plan.worth < kGainsOn * before) break;
     }
     return plan;

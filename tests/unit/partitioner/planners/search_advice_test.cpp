@@ -223,14 +223,12 @@ TEST(SearchAdvice, NothingIsBetterAtOneGigabitPerSecond) { expect_nothing_better
 // Rounds of sixteen minibatches of 32 micro-batches take so long to simulate that a share of the
 // work polished nothing: moving one layer was worth up to 4 % more.
 TEST(SearchAdvice, NoStepIsBetterInLongRounds) {
-  for (const unsigned seed : {1241U, 1217U}) {  // 12 and 13 devices
-    std::mt19937 random(seed);
-    const PlanRequest request = random_request(random);
-    const SearchResult found = search_plans(request);
-    Tally steps;
-    one_step(request, found, steps);
-    EXPECT_GT(steps.asked, 0);
-  }
+  std::mt19937 random(1241);
+  const PlanRequest request = random_request(random);
+  const SearchResult found = search_plans(request);
+  Tally steps;
+  one_step(request, found, steps);
+  EXPECT_GT(steps.asked, 0);
 }
 
 // What other rows promised far less than was known ended 10 % better, and the best cut of one row
