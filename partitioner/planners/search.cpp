@@ -15,6 +15,7 @@
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/search_bound.h"
 #include "partitioner/planners/search_compositions.h"
+#include "partitioner/planners/search_effort.h"
 #include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_report.h"
 #include "partitioner/planners/search_run.h"
@@ -23,53 +24,32 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kImproved = 4;             // plans of a space that improve() starts from
 constexpr std::size_t kTransplanted = 2;         // plans that the next system takes over
 constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where lateness counts
-constexpr double kPromising = 0.85;              // of the best so far: worth improving
-constexpr double kPromisingRow = 0.5;            // the same of the best of a row
-constexpr double kHopeless = 0.75;               // of it, by an estimate: not worth simulating
-constexpr double kWorthImproving = 0.75;         // of it: what a planner's plan must be worth
-constexpr double kFarOff = 0.5;                  // of the best so far: not worth taking over
-constexpr double kWorthPolishing = 0.95;         // of the best so far
-constexpr std::size_t kExchanged = 4;            // plans that exchange() improves
-constexpr std::size_t kPolished = 8;
-constexpr double kFurtherBehind = 0.85;  // of the best so far, where lateness counts
+constexpr double kWorthImproving = 0.75;   // of the best so far: what a planner's plan must be
+constexpr double kFarOff = 0.5;            // of it: not worth taking over
+constexpr double kWorthExchanging = 0.95;  // of it: worth improving
+constexpr std::size_t kExchanged = 4;      // plans that exchange() improves
+constexpr double kFurtherBehind = 0.85;    // of it, where lateness counts: worth polishing
 constexpr std::size_t kPolishedBehind = 2;
-constexpr int kPolishings = 3;      // of a plan
-constexpr int kLeastPolished = 16;  // simulations of a polishing
-constexpr double kGainsOn = 1.02;   // of worth: what each must bring for another one
-constexpr int kFollowed = 3;        // times that a choice is made anew
-constexpr double kNearBest = 0.85;  // of the best, of rows worth looking at again
-constexpr double kMayWin = 0.93;    // of what is to be beaten, before any step
-constexpr double kMayGain = 0.9;    // of it, by an estimate
-// In pools of so many devices there is time to look further.
-constexpr int kTinyPool = 12;
-constexpr double kMayGainOfTiny = 0.85;
-constexpr double kHopelessOfTiny = 0.5;
-constexpr std::size_t kPolishedOfTiny = 16;
-constexpr std::size_t kSimulated = 8;  // compositions of a row
+constexpr int kPolishings = 3;         // of a plan
+constexpr double kGainsOn = 1.02;      // of worth: what each must bring for another one
+constexpr int kFollowed = 3;           // times that a choice is made anew
+constexpr double kNearBest = 0.85;     // of the best, of rows worth looking at again
+constexpr double kMayWin = 0.93;       // of what is to be beaten, before any step
+constexpr double kMayStillWin = 0.85;  // of it, after steps from the best few
+constexpr std::size_t kFew = 3;
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
 constexpr int kLargePool = 64;
 constexpr std::size_t kOfOthers = 8;         // compositions of a row but the first there
 constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from there
-constexpr std::int64_t kBaseActions = 250'000;
-constexpr std::int64_t kActionsPerDevice = 25'000;
-constexpr int kManyDevices = 128;
-constexpr std::int64_t kActionsPerFurther = 5'000;  // device
 constexpr std::int64_t kExactActions = 20'000'000;
 
 std::vector<ScoredPlan> best_first(std::vector<ScoredPlan> plans) {
   std::stable_sort(plans.begin(), plans.end(),
                    [](const auto& a, const auto& b) { return a.worth > b.worth; });
   return plans;
-}
-
-// Actions that suit a pool.
-std::int64_t usual_budget(int devices) {
-  return kBaseActions + kActionsPerDevice * std::min(devices, kManyDevices) +
-         kActionsPerFurther * std::max(0, devices - kManyDevices);
 }
 
 // Rows, by system and synchronisation.
@@ -95,7 +75,8 @@ class Search {
         seeds_(seeds),
         devices_(static_cast<int>(request.cluster.devices().size())),
         rows_(search_rows(given_)),
-        budget_(options.actions > 0 ? options.actions : usual_budget(devices_)),
+        effort_(search_effort(request_.cluster)),
+        budget_(options.actions > 0 ? options.actions : effort_.actions),
         scores_(request_.cluster, request_.profile),
         found_(request_, scores_),
         speeds_(kind_speeds(request_, *request_.minibatch)),
@@ -116,7 +97,7 @@ class Search {
     }
     SearchResult result;
     seed_all(false);
-    if (again_ && found_.best() < kMayWin * again_->to_beat) {
+    if (again_ && !may_win()) {
       result.worth = found_.best();
       result.simulations = scores_.simulations();
       result.actions = scores_.actions();
@@ -126,7 +107,7 @@ class Search {
       improve_best();
       exchange();
       polish_best();
-      if (tiny()) exchange();
+      if (effort_.exchanges_again) exchange();
     }
     const ScoredPlan chosen = polish_on(choose(result.left_out));
     result.plan = with_forecast(request_, chosen);
@@ -170,8 +151,20 @@ class Search {
     return request;
   }
 
-  bool tiny() const { return devices_ <= kTinyPool; }
   double to_beat() const { return again_ ? again_->to_beat : 0; }
+
+  // Before it is improved: not far behind what is to be beaten, or steps from the best few bring it
+  // near.
+  bool may_win() {
+    if (found_.best() >= kMayWin * to_beat()) return true;
+    if (found_.best() < effort_.may_start * to_beat()) return false;
+    Starts starts({1, 1});
+    for (const ScoredPlan& start : best_first(found_.all())) {
+      if (starts.taken() == kFew) break;
+      if (starts.take(start, found_.best())) improve_from(start);
+    }
+    return found_.best() >= kMayStillWin * to_beat();
+  }
 
   // The space of a row and a minibatch: plans that are added from now on are of it.
   SearchSpace& enter(const SearchRow& row, int minibatch) {
@@ -209,7 +202,7 @@ class Search {
     if (exact_ || devices_ > static_cast<int>(kSmallPool)) return chosen;
     found_.enter(chosen.space);
     // Rounds of many micro-batches take so long that a quarter would be over at once.
-    const std::int64_t least = tiny() ? kLeastPolished * scores_.actions_of(chosen.plan) : 0;
+    const std::int64_t least = effort_.polishing * scores_.actions_of(chosen.plan);
     return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, least));
   }
 
@@ -228,8 +221,10 @@ class Search {
         ++begun;
       }
     };
-    polish_some(tiny() ? kFurtherBehind : kWorthPolishing, tiny() ? kPolishedOfTiny : kPolished);
-    if (weighs() && !tiny()) polish_some(kFurtherBehind, kPolishedBehind);
+    polish_some(effort_.worth_polishing, effort_.polished);
+    if (weighs() && effort_.worth_polishing > kFurtherBehind) {
+      polish_some(kFurtherBehind, kPolishedBehind);
+    }
   }
 
   // Again where its share of the work has ended it, as long as it gains.
@@ -350,11 +345,10 @@ class Search {
       if (first || !large || found_.all().size() == before) {
         std::vector<Composition> compositions = pool_.of(space);
         if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
-        const double may_gain = to_beat() * (tiny() ? kMayGainOfTiny : kMayGain);
-        const double hopeless = tiny() ? kHopelessOfTiny : kHopeless;
-        const double least = std::max(hopeless * found_.best(), may_gain);
+        const double least =
+            std::max(effort_.hopeless * found_.best(), effort_.may_gain * to_beat());
         search_compositions(space, scores_, found_, compositions, least,
-                            tiny() ? may_gain : to_beat(), kSimulated);
+                            effort_.may_reach * to_beat(), effort_.simulated);
       }
     }
     if (found_.all().size() == before) {
@@ -418,26 +412,16 @@ class Search {
                                          found_.all().end());
     std::size_t improved = 0;
     for (const ScoredPlan& start : best_first(others)) {
-      if (start.worth < kWorthPolishing * found_.best() || improved++ == kExchanged) return;
+      if (start.worth < kWorthExchanging * found_.best() || improved++ == kExchanged) return;
       improve_from(start);
     }
   }
 
-  // The best of each row, and where updates count that come late, of each number of virtual
-  // workers.
   void improve_best() {
-    std::set<std::pair<std::size_t, std::size_t>> tried;  // space, number of virtual workers
-    std::map<std::size_t, std::size_t> of_space;
+    Starts starts(effort_.starts);
     for (const ScoredPlan& start : best_first(found_.all())) {
-      const bool first = of_space[start.space] == 0;
-      const double least = first ? kPromisingRow : kPromising;
-      if (start.worth < least * found_.best() || of_space[start.space] == kImproved) continue;
-      if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
-      if (devices_ > kLargePool && tried.size() > kImprovedOfLarge) return;
-      ++of_space[start.space];
-      found_.enter(start.space);
-      scores_.allow(budget_ / 4);
-      improve(*spaces_[start.space], scores_, found_, start, speeds_);
+      if (devices_ > kLargePool && starts.taken() == kImprovedOfLarge) return;
+      if (starts.take(start, found_.best())) improve_from(start);
     }
   }
 
@@ -457,6 +441,7 @@ class Search {
   const std::vector<SeedPlanner>& seeds_;
   int devices_;
   std::vector<SearchRow> rows_;
+  SearchEffort effort_;
   std::int64_t budget_;  // actions
   PlanScores scores_;
   FoundPlans found_;

@@ -17,7 +17,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kMostPairs = 1'500'000;  // of a multiset and one within it
-constexpr std::size_t kMostSteps = 20'000'000;
+constexpr std::size_t kMostSteps = 200'000'000;
 constexpr int kMostCuts = 40;               // between layers
 constexpr int kLeastCuts = 10;              // where many multisets leave no time for more
 constexpr std::array kDepths{1, 2, 4, 64};  // minibatches in flight, at which rates are compared

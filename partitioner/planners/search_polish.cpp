@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -33,6 +34,7 @@ class Polisher {
     while (better) {
       scores_.allow(end - scores_.actions());
       better = single_cuts();
+      better = first_workers() || better;
       alone_helps = alone_helps && cuts_by_themselves();
       better = better || alone_helps;
     }
@@ -115,6 +117,25 @@ class Polisher {
       }
     }
     return better;
+  }
+
+  // Without servers, virtual workers that are alike first: gradients of equal time are summed in
+  // the order of virtual workers.
+  bool first_workers() {
+    if (best_.plan.server) return false;
+    for (const auto& members : alike_workers(cluster_, best_.plan)) {
+      if (scores_.spent()) return false;
+      const std::vector<PlanVirtualWorker>& now = best_.plan.virtual_workers;
+      Plan plan = best_.plan;
+      plan.virtual_workers.clear();
+      for (const std::size_t vw : members) plan.virtual_workers.push_back(now[vw]);
+      for (std::size_t vw = 0; vw < now.size(); ++vw) {
+        const bool moved = std::find(members.begin(), members.end(), vw) != members.end();
+        if (!moved) plan.virtual_workers.push_back(now[vw]);
+      }
+      if (plan.virtual_workers != now && take_over(found_, plan, best_)) return true;
+    }
+    return false;
   }
 
   SearchSpace& space_;
