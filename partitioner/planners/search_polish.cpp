@@ -119,8 +119,8 @@ class Polisher {
     return better;
   }
 
-  // Without servers, virtual workers that are alike first: gradients of equal time are summed in
-  // the order of virtual workers.
+  // Without servers gradients go up and down a chain of virtual workers (simulator/all_reduce.h):
+  // those that are alike first, as the ends of a chain have half of the traffic.
   bool first_workers() {
     if (best_.plan.server) return false;
     for (const auto& members : alike_workers(cluster_, best_.plan)) {

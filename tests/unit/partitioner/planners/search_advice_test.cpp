@@ -232,8 +232,8 @@ TEST(SearchAdvice, NoStepIsBetterInLongRounds) {
 }
 
 // What other rows promised far less than was known ended 10 % better (1239), the best cut of one
-// row was best with another one's micro-batches (1017: 3 %), and the same virtual workers in
-// another order waited less for each other's gradients (1061: 2 %).
+// row was best with another one's micro-batches (1017: 3 %), and the same virtual workers summed
+// their gradients faster as a chain in another order (1061: 2 %).
 TEST(SearchAdvice, NoSystemAloneIsBetterInSmallPools) {
   for (const auto& [seed, system] :
        {std::pair(1239, "gpipe"), {1017, "zero-bubble"}, {1061, "gpipe"}}) {
