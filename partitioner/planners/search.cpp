@@ -203,7 +203,9 @@ class Search {
     found_.enter(chosen.space);
     // Rounds of many micro-batches take so long that a quarter would be over at once.
     const std::int64_t least = effort_.polishing * scores_.actions_of(chosen.plan);
-    return polish(*spaces_[chosen.space], scores_, found_, chosen, std::max(budget_ / 4, least));
+    const std::int64_t actions = std::max(budget_ / 4, least);
+    return polish(*spaces_[chosen.space], scores_, found_, chosen, actions,
+                  actions / effort_.ordering);
   }
 
   // The best ones that differ in row or number of virtual workers: the best of all may be another

@@ -47,6 +47,7 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.polished = 16;
   effort.worth_polishing = 0.85;
   effort.polishing = 16;
+  effort.ordering = 1;
   effort.exchanges_again = true;
   effort.may_start = 0.7;
   return effort;

@@ -22,6 +22,7 @@ struct SearchEffort {
   std::size_t polished = 8;       // plans
   double worth_polishing = 0.95;  // of the best
   int polishing = 0;              // simulations of a plan that polishing it may take at least
+  std::int64_t ordering = 4;      // a polishing's actions over those for the order of stages
   bool exchanges_again = false;   // tries polished plans under every row once more
 };
 

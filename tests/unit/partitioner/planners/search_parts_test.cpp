@@ -173,7 +173,7 @@ TEST(SearchPolish, ExchangesTheDevicesOfStages) {
   scores.allow(1'000'000);
   FoundPlans found(request, scores);
   const double before = *found.add(*plan, "search");
-  const ScoredPlan after = polish(space, scores, found, found.all().front(), 1'000'000);
+  const ScoredPlan after = polish(space, scores, found, found.all().front(), 1'000'000, 250'000);
   EXPECT_GT(after.worth, 1.1 * before);
   EXPECT_EQ(after.plan.virtual_workers[0].stages[1].devices.front().node, "n0");
 }
