@@ -6,11 +6,14 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "../cases.h"
+#include "base/index.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/search_compositions.h"
+#include "partitioner/planners/search_effort.h"
 #include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_moves.h"
 #include "partitioner/planners/search_run.h"
@@ -325,6 +328,25 @@ TEST(SearchScores, OfOneWorkerAloneNeedNoRounds) {
   plan.server.reset();
   plan.virtual_workers.resize(1);
   EXPECT_DOUBLE_EQ(seconds, simulate(plan, request.cluster, request.profile).iteration_seconds);
+}
+
+// Whether the search looks further in a pool: up to twelve devices, or up to 24 of more than four
+// kinds, each counted on every node that has it.
+TEST(SearchEfforts, AreLargerInMixedPools) {
+  const auto starts_of = [](const std::vector<std::vector<std::string>>& nodes) {
+    return search_effort(test::cluster_of(nodes, 1)).starts.of_space;
+  };
+  const auto of = [](int n, const std::string& kind) { return std::vector(at(n), kind); };
+  const auto both = [](int n) {
+    std::vector<std::string> node(at(n), "fast");
+    node.push_back("slow");
+    return node;
+  };
+  const std::size_t usual = starts_of({of(4, "a"), of(4, "b"), of(4, "c"), of(4, "d")});
+  EXPECT_GT(starts_of({of(3, "a"), of(3, "b"), of(3, "c"), of(3, "d")}), usual);
+  EXPECT_EQ(starts_of({both(6), both(6)}), usual);
+  EXPECT_GT(starts_of({both(6), both(6), of(4, "fast")}), usual);
+  EXPECT_EQ(starts_of({both(10), both(10), of(4, "fast")}), usual);
 }
 
 }  // namespace search_parts_test
