@@ -470,7 +470,9 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
     const RowNames rows = whole.rows_near(kNearBest);
     // Policies use every device: they give something new where an idle one is gone.
     leave_out_what_costs(request, result, [&](const PlanRequest& less, bool idle) {
-      return Search(less, options, {}, cuts, Again{rows, result.worth, idle}).run();
+      CutCache own;
+      CutCache& of_less = search_effort(request.cluster).cuts_anew ? own : cuts;
+      return Search(less, options, {}, of_less, Again{rows, result.worth, idle}).run();
     });
   }
   return result;

@@ -42,7 +42,8 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.actions *= kTimesLonger;
   effort.simulated = 16;
   effort.hopeless = 0.5;
-  effort.may_gain = effort.may_reach = 0.85;
+  effort.may_gain = effort.may_reach = 0.7;
+  effort.cuts_anew = true;
   effort.starts = {8, 2};
   effort.polished = 16;
   effort.worth_polishing = 0.85;

@@ -18,6 +18,7 @@ struct SearchEffort {
   double may_gain = 0.9;          // of what is to be beaten, by an estimate: worth simulating
   double may_reach = 1;           // of it, by a bound of the estimates: worth estimating
   double may_start = 1;           // of it: steps from the best few plans may bring it near
+  bool cuts_anew = false;         // in smaller pools: those of a larger one steer where it looks
   StartLimits starts;             // of steps
   std::size_t polished = 8;       // plans
   double worth_polishing = 0.95;  // of the best

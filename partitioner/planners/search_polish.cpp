@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -34,7 +34,7 @@ class Polisher {
     while (better) {
       scores_.allow(end - scores_.actions());
       better = single_cuts();
-      better = first_workers() || better;
+      better = ends_of_chain() || better;
       alone_helps = alone_helps && cuts_by_themselves();
       better = better || alone_helps;
     }
@@ -120,20 +120,23 @@ class Polisher {
   }
 
   // Without servers gradients go up and down a chain of virtual workers (simulator/all_reduce.h):
-  // those that are alike first, as the ends of a chain have half of the traffic.
-  bool first_workers() {
+  // those that are alike first, or last, as the ends of a chain have half of the traffic.
+  bool ends_of_chain() {
     if (best_.plan.server) return false;
     for (const auto& members : alike_workers(cluster_, best_.plan)) {
-      if (scores_.spent()) return false;
-      const std::vector<PlanVirtualWorker>& now = best_.plan.virtual_workers;
-      Plan plan = best_.plan;
-      plan.virtual_workers.clear();
-      for (const std::size_t vw : members) plan.virtual_workers.push_back(now[vw]);
-      for (std::size_t vw = 0; vw < now.size(); ++vw) {
-        const bool moved = std::find(members.begin(), members.end(), vw) != members.end();
-        if (!moved) plan.virtual_workers.push_back(now[vw]);
+      for (const bool first : {true, false}) {
+        if (scores_.spent()) return false;
+        Plan plan = best_.plan;
+        std::vector<PlanVirtualWorker>& workers = plan.virtual_workers;
+        std::vector<PlanVirtualWorker> moved;
+        for (auto vw = members.rbegin(); vw != members.rend(); ++vw) {
+          const auto at = workers.begin() + static_cast<std::ptrdiff_t>(*vw);
+          moved.insert(moved.begin(), std::move(*at));
+          workers.erase(at);
+        }
+        workers.insert(first ? workers.begin() : workers.end(), moved.begin(), moved.end());
+        if (workers != best_.plan.virtual_workers && take_over(found_, plan, best_)) return true;
       }
-      if (plan.virtual_workers != now && take_over(found_, plan, best_)) return true;
     }
     return false;
   }
