@@ -471,6 +471,7 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
     // Policies use every device: they give something new where an idle one is gone.
     leave_out_what_costs(request, result, [&](const PlanRequest& less, bool idle) {
       CutCache own;
+      own.tables = cuts.tables;
       CutCache& of_less = search_effort(request.cluster).cuts_anew ? own : cuts;
       return Search(less, options, {}, of_less, Again{rows, result.worth, idle}).run();
     });

@@ -95,7 +95,7 @@ std::vector<Composition> CompositionPool::of(const SearchSpace& space) {
   for (const Packing& packing : packings_) {
     add(packing.compositions(request.virtual_workers, longest));
   }
-  // With a device less there is no time for them.
+  // Where a larger pool's tables serve one with a device less, there is no time for them.
   if (whole_) {
     add(aligned_compositions(cluster_, kind_speed_, request.virtual_workers, longest));
   }

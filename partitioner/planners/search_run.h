@@ -62,7 +62,7 @@ class CompositionPool {
   double most_of(const Allocation& workers) const;
 
   const Cluster& cluster_;
-  bool whole_;                     // no larger one was searched before
+  bool whole_;                     // no tables of a larger one serve it
   std::vector<Packing> packings_;  // of whole minibatches, and of small micro-batches
   std::span<const double> kind_speed_;
   std::map<int, std::vector<Composition>> known_;  // by the most devices of a virtual worker

@@ -223,12 +223,14 @@ TEST(SearchAdvice, NothingIsBetterAtOneGigabitPerSecond) { expect_nothing_better
 // Rounds of sixteen minibatches of 32 micro-batches take so long to simulate that a share of the
 // work polished nothing: moving one layer was worth up to 4 % more.
 TEST(SearchAdvice, NoStepIsBetterInLongRounds) {
-  std::mt19937 random(1241);
-  const PlanRequest request = random_request(random);
-  const SearchResult found = search_plans(request);
-  Tally steps;
-  one_step(request, found, steps);
-  EXPECT_GT(steps.asked, 0);
+  for (const unsigned seed : {1241U, 1217U}) {  // 12 and 13 devices
+    std::mt19937 random(seed);
+    const PlanRequest request = random_request(random);
+    const SearchResult found = search_plans(request);
+    Tally steps;
+    one_step(request, found, steps);
+    EXPECT_GT(steps.asked, 0);
+  }
 }
 
 // What other rows promised far less than was known ended 10 % better (1239), the best cut of one
