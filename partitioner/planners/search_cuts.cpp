@@ -103,8 +103,8 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.work = kCutWork;
   request.likely_cuts = kLikelyCuts;
   request.message_weight = message_weight;
-  request.halves_pushes = has_server() && server(knobs).halves_pushes();
-  request.round = has_server() ? server(knobs).round : 1;
+  request.halves_pushes = has_server() && server(knobs, blank_).halves_pushes();
+  request.round = has_server() ? server(knobs, blank_).round : 1;
   if (has_few_devices()) request.first_work = kCutWork;
   const auto key_of = [&](const PartitionRequest& r) {
     return worker + format("%d/%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,

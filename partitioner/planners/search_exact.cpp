@@ -35,7 +35,7 @@ class Enumeration {
       for (const DeviceName& device : devices_) {
         costs_.push_back(costs_on(request_.profile, request_.cluster.kind_of(device), batch));
       }
-      knobs_ = space_.with_servers(depth);
+      knobs_ = depth;
       plan_ = blank_plan(request_);
       plan_.minibatch = space_.minibatch();
       used_.assign(devices_.size(), false);
@@ -51,7 +51,7 @@ class Enumeration {
   void add_worker(std::size_t smallest) {
     const auto count = static_cast<int>(plan_.virtual_workers.size());
     if (count > 0 && (!request_.virtual_workers || *request_.virtual_workers == count)) {
-      for (const Knobs& knobs : knobs_) {
+      for (const Knobs& knobs : space_.with_servers(knobs_, plan_)) {
         const double bound = slowest_ > 0 ? count * space_.minibatch() / slowest_
                                           : std::numeric_limits<double>::infinity();
         found_.push_back({space_.with_knobs(plan_, knobs), bound});
@@ -71,7 +71,7 @@ class Enumeration {
     if (stages == space_.max_stages() && first < layers_) return;
     if (first == layers_) {
       if (!used_[smallest]) return;
-      const Knobs& knobs = knobs_.front();
+      const Knobs& knobs = knobs_;
       const System& parts = space_.row().parts;
       double whole = 0;
       if (space_.chooses_in_flight()) {
@@ -92,7 +92,7 @@ class Enumeration {
       double seconds = 0;
       for (int end = first + 1; end <= layers_; ++end) {
         const auto l = static_cast<std::size_t>(end - 1);
-        seconds += knobs_.front().micro_batches * (costs_[d].forward[l] + costs_[d].backward[l]);
+        seconds += knobs_.micro_batches * (costs_[d].forward[l] + costs_[d].backward[l]);
         PlanStage stage;
         stage.first_layer = first;
         stage.end_layer = end;
@@ -110,7 +110,7 @@ class Enumeration {
   std::vector<DeviceName> devices_;
   int layers_;
   std::vector<LayerCosts> costs_;  // [device]
-  std::vector<Knobs> knobs_;
+  Knobs knobs_;
   Plan plan_;
   std::vector<bool> used_;
   double slowest_ = 0;  // s per minibatch of the slowest virtual worker so far

@@ -59,8 +59,14 @@ class Improver {
   bool knobs() {
     bool better = false;
     const Knobs now = space_.knobs_of(best_.plan);
-    for (const Knobs& knobs : space_.with_servers(now)) {
+    for (const Knobs& knobs : space_.with_servers(now, best_.plan)) {
       if (knobs != now) better = take(space_.with_knobs(best_.plan, knobs)) || better;
+    }
+    if (small_) {
+      const Knobs served = space_.knobs_of(best_.plan);
+      for (const Knobs& knobs : space_.with_one_server(served)) {
+        if (knobs != served) better = take(space_.with_knobs(best_.plan, knobs)) || better;
+      }
     }
     for (const int step : {1, 2, -1}) {
       Knobs knobs = space_.knobs_of(best_.plan);

@@ -113,7 +113,7 @@ class DepthChooser {
     messages_ = message_seconds(paces_, *plan_);
     served_.clear();
     sync_.clear();
-    const std::vector<Knobs> all = space_.with_servers(knobs_);
+    const std::vector<Knobs> all = space_.with_servers(knobs_, *plan_);
     served_.reserve(all.size());  // what sync_ calls nodes by stays in its place
     for (const Knobs& servers : all) {
       served_.emplace_back(space_.with_knobs(*plan_, servers), servers);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/limits.h"
@@ -40,6 +41,26 @@ int smallest_measured(const Profile& profile) {
     if (smallest == 0 || m.batch < smallest) smallest = m.batch;
   }
   return std::max(smallest, 1);
+}
+
+// Nodes on which devices of the plan compute, or all others.
+std::vector<std::string> nodes_of(const Cluster& cluster, const Plan& plan, bool others) {
+  std::set<std::string> used;
+  for (const DeviceName& device : devices_of(plan)) used.insert(device.node);
+  std::vector<std::string> nodes;
+  for (const Node& node : cluster.nodes) {
+    if (used.contains(node.name) != others) nodes.push_back(node.name);
+  }
+  return nodes;
+}
+
+// A node with devices of which the plan has none.
+bool leaves_a_node(const Cluster& cluster, const Plan& plan) {
+  std::set<std::string> used;
+  for (const DeviceName& device : devices_of(plan)) used.insert(device.node);
+  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const Node& node) {
+    return !node.kinds.empty() && !used.contains(node.name);
+  });
 }
 
 // The first row of that planner, with another sync.
@@ -149,7 +170,27 @@ std::vector<Knobs> SearchSpace::with_depth(const Knobs& knobs, int most_in_fligh
   return result;
 }
 
-std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs) const {
+bool SearchSpace::chooses_server_nodes() const {
+  return has_server() && row_.request.server_nodes.empty() &&
+         !row_.request.search.placements.empty();
+}
+
+std::vector<Knobs> SearchSpace::with_near_depths(const Knobs& knobs) const {
+  Knobs near = knobs;
+  int& depth = depth_of(*this, near);
+  const std::vector<int> all = depths(depth + 1);
+  const auto at = std::find(all.begin(), all.end(), depth);
+  if (at == all.end()) return {knobs};
+  std::vector<Knobs> result;
+  const auto end = std::min(at + 2, all.end());
+  for (auto d = at == all.begin() ? at : at - 1; d < end; ++d) {
+    depth = *d;
+    result.push_back(near);
+  }
+  return result;
+}
+
+std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs, const Plan& plan) const {
   if (!has_server()) return {knobs};
   // Outer steps, and those of the servers' optimizer, do not bear waves that are many late.
   const SyncTraits& sync = traits(row_.parts.sync);
@@ -160,25 +201,40 @@ std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs) const {
   const auto placements = row_.request.search.placements.empty()
                               ? std::vector<std::string>{row_.request.placement}
                               : row_.request.search.placements;
-  const bool free_nodes =
-      row_.request.server_nodes.empty() && !row_.request.search.placements.empty();
+  std::vector<int> nodes{kUsualNodes};
+  if (chooses_server_nodes()) {
+    nodes.push_back(kAllNodes);
+    if (leaves_a_node(row_.request.cluster, plan)) {
+      nodes.insert(nodes.end(), {kPlansNodes, kOtherNodes});
+    }
+  }
   std::vector<Knobs> result;
   for (const int distance : distances) {
     for (const std::string& placement : placements) {
-      for (const bool all : {false, true}) {
-        if (all && (!free_nodes || placement == "local")) continue;  // local has them all anyway
+      for (const int servers : nodes) {
+        if (servers != kUsualNodes && placement == "local") continue;  // it has them all anyway
         result.push_back(knobs);
         result.back().clock_distance = distance;
         result.back().placement = placement;
-        result.back().all_nodes = all;
+        result.back().server_nodes = servers;
       }
     }
   }
   return result;
 }
 
+std::vector<Knobs> SearchSpace::with_one_server(const Knobs& knobs) const {
+  std::vector<Knobs> result;
+  if (!chooses_server_nodes() || knobs.placement == "local") return result;
+  for (int node = 0; node < static_cast<int>(row_.request.cluster.nodes.size()); ++node) {
+    result.push_back(knobs);
+    result.back().server_nodes = node;
+  }
+  return result;
+}
+
 Knobs SearchSpace::first_knobs(int stages) const {
-  Knobs knobs = with_servers({}).front();
+  Knobs knobs = with_servers({}, blank_).front();
   knobs.in_flight = row_.request.in_flight.value_or(1);
   knobs.micro_batches = row_.request.micro_batches.value_or(1);
   const std::vector<int> all = depths(stages);
@@ -193,17 +249,20 @@ Knobs SearchSpace::first_knobs(int stages) const {
 }
 
 Knobs SearchSpace::knobs_of(const Plan& plan) const {
-  Knobs knobs = with_servers({}).front();
+  Knobs knobs = with_servers({}, plan).front();
   knobs.in_flight = plan.in_flight;
   knobs.micro_batches = plan.micro_batches;
-  if (plan.server) {
-    knobs.clock_distance = plan.server->clock_distance;
-    knobs.placement = plan.server->placement;
-    for (const Knobs& other : with_servers(knobs)) {
-      if (other.clock_distance == knobs.clock_distance && other.placement == knobs.placement &&
-          with_knobs(plan, other).server->nodes == plan.server->nodes) {
-        knobs.all_nodes = other.all_nodes;
-      }
+  if (!plan.server) return knobs;
+  knobs.clock_distance = plan.server->clock_distance;
+  knobs.placement = plan.server->placement;
+  std::vector<Knobs> all = with_servers(knobs, plan);
+  const std::vector<Knobs> single = with_one_server(knobs);
+  all.insert(all.end(), single.begin(), single.end());
+  for (const Knobs& other : all) {
+    if (other.clock_distance == knobs.clock_distance && other.placement == knobs.placement &&
+        server(other, plan).nodes == plan.server->nodes) {
+      knobs.server_nodes = other.server_nodes;
+      break;
     }
   }
   return knobs;
@@ -223,22 +282,35 @@ Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
     plan.server.reset();
     return plan;
   }
-  plan.server = server(knobs);
+  plan.server = server(knobs, plan);
   return plan;
 }
 
-PlanServer SearchSpace::server(const Knobs& knobs) const {
-  const auto key = std::tuple(knobs.clock_distance, knobs.placement, knobs.all_nodes);
+PlanServer SearchSpace::server(const Knobs& knobs, const Plan& plan) const {
+  if (knobs.server_nodes == kPlansNodes || knobs.server_nodes == kOtherNodes) {
+    Knobs usual = knobs;
+    usual.server_nodes = kUsualNodes;
+    PlanServer result = server(usual, plan);
+    // A plan of other virtual workers may leave no other nodes.
+    const bool others = knobs.server_nodes == kOtherNodes;
+    auto nodes = nodes_of(row_.request.cluster, plan, others);
+    if (!nodes.empty()) result.nodes = std::move(nodes);
+    return result;
+  }
+  const auto key = std::tuple(knobs.clock_distance, knobs.placement, knobs.server_nodes);
   if (const auto known = servers_.find(key); known != servers_.end()) return known->second;
   PlanRequest request = row_.request;
   request.clock_distance = knobs.clock_distance;
   request.placement = knobs.placement;
   PlanServer server = server_of(request);
-  if (knobs.all_nodes) {
+  const std::vector<Node>& nodes = request.cluster.nodes;
+  if (knobs.server_nodes == kAllNodes) {
     server.nodes.clear();
-    for (const Node& node : request.cluster.nodes) {
+    for (const Node& node : nodes) {
       if (!node.kinds.empty()) server.nodes.push_back(node.name);
     }
+  } else if (knobs.server_nodes >= 0) {
+    server.nodes = {at(nodes, knobs.server_nodes).name};
   }
   return servers_.emplace(key, std::move(server)).first->second;
 }

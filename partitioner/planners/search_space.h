@@ -33,13 +33,18 @@ struct SearchRow {
 // unbounded staleness are left to those who ask for them. Rows of equal parts are looked at once.
 std::vector<SearchRow> search_rows(const PlanRequest& request);
 
+// Where the shards of a parameter server are: on nodes without devices (else on the first), on all
+// nodes with devices, on those where the plan's devices are, or on all others, whose interfaces
+// carry nothing else. From 0 on: on that node alone.
+enum ServerNodes : int { kOtherNodes = -4, kPlansNodes = -3, kAllNodes = -2, kUsualNodes = -1 };
+
 // What is chosen in addition to composition and cuts.
 struct Knobs {
   int in_flight = 1;      // Nm, for the schedule that has it
   int micro_batches = 1;  // for the others
   int clock_distance = 0;
   std::string placement = "default";
-  bool all_nodes = false;  // a server shard on every node with devices
+  int server_nodes = kUsualNodes;
   bool operator==(const Knobs&) const = default;
 };
 
@@ -84,8 +89,13 @@ class SearchSpace {
   // its samples is not known below.
   std::vector<int> depths(int most_in_flight) const;
   std::vector<Knobs> with_depth(const Knobs& knobs, int most_in_flight) const;
-  // Every clock distance, placement and choice of servers, at the depth of `knobs`.
-  std::vector<Knobs> with_servers(const Knobs& knobs) const;
+  // With the next smaller depth, the same, and the next larger one.
+  std::vector<Knobs> with_near_depths(const Knobs& knobs) const;
+  // Every clock distance, placement and choice of servers, at the depth of `knobs`. `plan` tells
+  // which nodes are idle.
+  std::vector<Knobs> with_servers(const Knobs& knobs, const Plan& plan) const;
+  // The server on one node alone, for each of them.
+  std::vector<Knobs> with_one_server(const Knobs& knobs) const;
   Knobs first_knobs(int stages) const;
   static int& depth_of(const SearchSpace& space, Knobs& knobs);
 
@@ -120,7 +130,8 @@ class SearchSpace {
   const Partition* fitting(const std::optional<Partition>& known,
                            const PartitionRequest& request) const;
 
-  PlanServer server(const Knobs& knobs) const;
+  PlanServer server(const Knobs& knobs, const Plan& plan) const;
+  bool chooses_server_nodes() const;
   bool has_few_devices() const { return row_.request.cluster.devices().size() <= kFewInSpace; }
 
   SearchRow row_;
@@ -128,7 +139,7 @@ class SearchSpace {
   int max_stages_ = 1;
   Plan blank_;
   CutCache& known_;
-  mutable std::map<std::tuple<int, std::string, bool>, PlanServer> servers_;  // by knobs
+  mutable std::map<std::tuple<int, std::string, int>, PlanServer> servers_;  // by knobs
   const std::vector<Packing>& packings_;
 };
 

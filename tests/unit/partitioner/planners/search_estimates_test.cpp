@@ -95,7 +95,7 @@ TEST(SearchEstimates, OfEqualServersThoseThatSendLess) {
   SearchSpace space(search_rows(request).front(), *request.minibatch, cuts, none);
   const auto choices = depth_choices(space, {{{"n0", 0}}, {{"n1", 0}}, {{"n2", 0}}});
   ASSERT_GT(choices.size(), 1U);
-  EXPECT_TRUE(choices.front().knobs.all_nodes);
+  EXPECT_TRUE(choices.front().knobs.server_nodes == kAllNodes);
   EXPECT_DOUBLE_EQ(choices.front().worth, choices[1].worth);
 }
 
