@@ -204,8 +204,7 @@ class Search {
     // Rounds of many micro-batches take so long that a quarter would be over at once.
     const std::int64_t least = effort_.polishing * scores_.actions_of(chosen.plan);
     const std::int64_t actions = std::max(budget_ / 4, least);
-    return polish(*spaces_[chosen.space], scores_, found_, chosen, actions,
-                  actions / effort_.ordering);
+    return polish(*spaces_[chosen.space], scores_, found_, chosen, actions);
   }
 
   // The best ones that differ in row or number of virtual workers: the best of all may be another
@@ -365,9 +364,10 @@ class Search {
   // whose updates come earlier or later.
   bool weighs() const { return request_.weighs_lateness(); }
 
-  // The best plans so far, under this row's system. Shares of replicas are samples of a plan's
-  // own minibatch.
-  void transplant(SearchSpace& space) {
+  // The best plans so far, under this row's system; `nearby`: at the next smaller and larger depths
+  // too, as another system's bubble is another one. Shares of replicas are samples of a plan's own
+  // minibatch.
+  void transplant(SearchSpace& space, bool nearby = false) {
     std::set<std::size_t> numbers;  // of virtual workers
     std::size_t taken = 0;
     for (const ScoredPlan& other : best_first(found_.all())) {
@@ -394,7 +394,9 @@ class Search {
         SearchSpace::depth_of(space, knobs) = SearchSpace::depth_of(space, fresh);
         if (space.chooses_in_flight()) knobs.micro_batches = 1;
       }
-      found_.add(space.with_knobs(std::move(plan), knobs), "search");
+      for (const Knobs& at : nearby ? space.with_near_depths(knobs) : std::vector{knobs}) {
+        found_.add(space.with_knobs(plan, at), "search");
+      }
       if (!weighs() || replicated(other.plan)) continue;
       if (auto deep = deep_plan(space, scores_, composition_of(other.plan))) {
         found_.add(*deep, "search");
@@ -408,7 +410,7 @@ class Search {
     const std::size_t before = found_.all().size();
     for (const SearchRow& row : rows_) {
       scores_.allow(budget_ / 8);
-      transplant(enter(row, row.minibatch));
+      transplant(enter(row, row.minibatch), true);
     }
     const std::vector<ScoredPlan> others(found_.all().begin() + static_cast<std::ptrdiff_t>(before),
                                          found_.all().end());
@@ -468,13 +470,15 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
   const auto devices = request.cluster.devices().size();
   if (!result.exact && devices > 1 && devices <= kSmallPool) {
     const RowNames rows = whole.rows_near(kNearBest);
+    const SearchEffort effort = search_effort(request.cluster);
     // Policies use every device: they give something new where an idle one is gone.
-    leave_out_what_costs(request, result, [&](const PlanRequest& less, bool idle) {
+    const auto again = [&](const PlanRequest& less, bool idle) {
       CutCache own;
       own.tables = cuts.tables;
-      CutCache& of_less = search_effort(request.cluster).cuts_anew ? own : cuts;
+      CutCache& of_less = effort.cuts_anew ? own : cuts;
       return Search(less, options, {}, of_less, Again{rows, result.worth, idle}).run();
-    });
+    };
+    leave_out_what_costs(request, result, effort.leaves_out_groups, again);
   }
   return result;
 }

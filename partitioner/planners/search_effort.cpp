@@ -44,12 +44,12 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.hopeless = 0.5;
   effort.may_gain = effort.may_reach = 0.7;
   effort.cuts_anew = true;
-  effort.starts = {8, 2};
+  effort.starts = {16, 4};
   effort.polished = 16;
   effort.worth_polishing = 0.85;
   effort.polishing = 16;
-  effort.ordering = 1;
   effort.exchanges_again = true;
+  effort.leaves_out_groups = true;
   effort.may_start = 0.7;
   return effort;
 }

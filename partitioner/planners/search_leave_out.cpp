@@ -2,6 +2,7 @@
 #include "partitioner/planners/search_leave_out.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -14,8 +15,9 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kPays = 1.001;          // of worth: what leaving a device out must bring
-constexpr double kLosesNothing = 0.999;  // of it: what a device may cost that is not missed
+constexpr double kPays = 1.001;            // of worth: what leaving a device out must bring
+constexpr double kLosesNothing = 0.999;    // of it: what a device may cost that is not missed
+constexpr std::size_t kFewToLeaveOut = 5;  // of which any may be left out together
 
 // A smaller pool, and what its devices are called in the whole one.
 struct Pool {
@@ -32,6 +34,38 @@ std::vector<DeviceName> one_of_each(const Cluster& cluster) {
     return !seen.emplace(device.node, cluster.kind_of(device).name).second;
   });
   return devices;
+}
+
+// Devices that are left out together, those of larger indices first: one of each kind on each node;
+// in `groups` also all of a kind on a node, and all of one or more nodes.
+std::vector<std::vector<DeviceName>> candidates(const Cluster& cluster, bool groups) {
+  std::vector<std::vector<DeviceName>> result;
+  for (const DeviceName& device : one_of_each(cluster)) result.push_back({device});
+  if (!groups) return result;
+  std::vector<DeviceName> devices = cluster.devices();
+  std::reverse(devices.begin(), devices.end());
+  const auto add = [&](const auto& is_gone) {
+    std::vector<DeviceName> gone;
+    std::copy_if(devices.begin(), devices.end(), std::back_inserter(gone), is_gone);
+    if (gone.size() == devices.size()) return;
+    if (std::find(result.begin(), result.end(), gone) == result.end()) result.push_back(gone);
+  };
+  for (const DeviceName& device : one_of_each(cluster)) {
+    add([&](const DeviceName& other) {
+      return other.node == device.node && &cluster.kind_of(other) == &cluster.kind_of(device);
+    });
+  }
+  std::set<std::string> names;
+  for (const DeviceName& device : devices) names.insert(device.node);
+  const std::vector<std::string> nodes(names.begin(), names.end());
+  if (nodes.size() > kFewToLeaveOut) return result;
+  for (unsigned some = 1; some + 1 < 1U << nodes.size(); ++some) {
+    add([&](const DeviceName& device) {
+      const auto node = std::find(nodes.begin(), nodes.end(), device.node) - nodes.begin();
+      return (some >> node & 1U) != 0;
+    });
+  }
+  return result;
 }
 
 // What a device that is left is called in the whole pool.
@@ -61,7 +95,7 @@ Cluster without_device(const Cluster& cluster, const DeviceName& device) {
 }
 
 void leave_out_what_costs(
-    const PlanRequest& request, SearchResult& result,
+    const PlanRequest& request, SearchResult& result, bool groups,
     const std::function<SearchResult(const PlanRequest& less, bool idle)>& search) {
   Pool pool{request.cluster, {}};
   Pool chosen = pool;
@@ -72,18 +106,23 @@ void leave_out_what_costs(
     better = false;
     std::optional<Pool> not_missed;
     const std::set<DeviceName> used = devices_of(result.plan);
-    for (const DeviceName& device : one_of_each(pool.cluster)) {
-      less.cluster = without_device(pool.cluster, device);
+    for (const std::vector<DeviceName>& gone : candidates(pool.cluster, groups)) {
+      less.cluster = pool.cluster;
+      bool idle = true;
+      for (const DeviceName& device : gone) {
+        less.cluster = without_device(less.cluster, device);
+        idle = idle && !used.contains(renamed(device, pool.removed));
+      }
       try {
-        const bool idle = !used.contains(renamed(device, pool.removed));
         const SearchResult found = search(less, idle);
         result.simulations += found.simulations;
         result.actions += found.actions;
         const bool pays = found.worth > result.worth * kPays;
-        const bool may_go = !idle && !not_missed && found.worth >= result.worth * kLosesNothing;
+        const bool may_go =
+            !idle && gone.size() == 1 && !not_missed && found.worth >= result.worth * kLosesNothing;
         if (!pays && !may_go) continue;
         Pool smaller{less.cluster, pool.removed};
-        smaller.removed.push_back(device);
+        smaller.removed.insert(smaller.removed.end(), gone.begin(), gone.end());
         if (!pays) {
           not_missed = std::move(smaller);
           continue;

@@ -22,12 +22,12 @@ class Polisher {
         best_(std::move(start)),
         cluster_(space.row().request.cluster) {}
 
-  ScoredPlan polished(std::int64_t actions, std::int64_t ordering) {
+  ScoredPlan polished(std::int64_t actions) {
     std::int64_t end = scores_.actions() + actions;
     scores_.allow(actions / 2);
     bool alone_helps = cuts_by_themselves();
     const std::int64_t before = scores_.actions();
-    scores_.allow(ordering);
+    scores_.allow(actions);
     alone_helps = orders_by_themselves() || alone_helps;
     end += scores_.actions() - before;
     bool better = true;
@@ -151,8 +151,8 @@ class Polisher {
 }  // namespace
 
 ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
-                  std::int64_t actions, std::int64_t ordering) {
-  return Polisher(space, scores, found, std::move(start)).polished(actions, ordering);
+                  std::int64_t actions) {
+  return Polisher(space, scores, found, std::move(start)).polished(actions);
 }
 
 }  // namespace hetpipe

@@ -79,10 +79,10 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
 void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
              std::span<const double> kind_speed);
 
-// The plan with its cuts moved, layer by layer, as long as that helps and takes no more actions;
-// `ordering` of them, in addition, for stages whose devices change places.
+// The plan with its cuts moved, layer by layer, as long as that helps and takes no more actions; as
+// many again for stages whose devices change places.
 ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
-                  std::int64_t actions, std::int64_t ordering);
+                  std::int64_t actions);
 
 // Every plan of unreplicated stages with Nm up to twice the devices, if there are few enough of
 // them: true when all were simulated or ruled out by computing alone.

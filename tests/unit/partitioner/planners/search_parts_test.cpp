@@ -176,7 +176,7 @@ TEST(SearchPolish, ExchangesTheDevicesOfStages) {
   scores.allow(1'000'000);
   FoundPlans found(request, scores);
   const double before = *found.add(*plan, "search");
-  const ScoredPlan after = polish(space, scores, found, found.all().front(), 1'000'000, 250'000);
+  const ScoredPlan after = polish(space, scores, found, found.all().front(), 1'000'000);
   EXPECT_GT(after.worth, 1.1 * before);
   EXPECT_EQ(after.plan.virtual_workers[0].stages[1].devices.front().node, "n0");
 }
@@ -193,26 +193,53 @@ SearchResult of_two(double worth) {
   return result;
 }
 
+// What each node has left: the first letters of its kinds.
+std::string left_in(const PlanRequest& request) {
+  std::string left;
+  for (const Node& node : request.cluster.nodes) {
+    for (const int kind : node.kinds) left += at(request.cluster.kinds, kind).name.front();
+    left += ' ';
+  }
+  return left;
+}
+
 // HetPipe's policies use every device: they are asked again where one is gone that was idle.
 TEST(SearchLeavesOut, AsksPoliciesAgainWhereAnIdleDeviceIsGone) {
   const PlanRequest request = six_devices();
   SearchResult result = of_two(100);
   std::map<std::string, bool> asked;  // by what each node has left
-  leave_out_what_costs(request, result, [&](const PlanRequest& less, bool idle) {
-    std::string left;
-    for (const Node& node : less.cluster.nodes) {
-      for (const int kind : node.kinds) {
-        left += less.cluster.kinds[static_cast<std::size_t>(kind)].name.front();
-      }
-      left += ' ';
-    }
-    EXPECT_TRUE(asked.emplace(left, idle).second);
+  leave_out_what_costs(request, result, false, [&](const PlanRequest& less, bool idle) {
+    EXPECT_TRUE(asked.emplace(left_in(less), idle).second);
     return of_two(1);
   });
   // Of n0 both devices are in the plan.
   const std::map<std::string, bool> expected{
       {"f fs ss ", false}, {"ff s ss ", true}, {"ff f ss ", true}, {"ff fs s ", true}};
   EXPECT_EQ(asked, expected);
+}
+
+// All of a kind on a node and any nodes, where that is asked for; each pool once, and no empty one.
+TEST(SearchLeavesOut, KindsAndNodes) {
+  const PlanRequest request = six_devices();
+  SearchResult result = of_two(100);
+  std::set<std::string> asked;
+  const auto search = [&](const PlanRequest& less, bool) {
+    EXPECT_TRUE(asked.insert(left_in(less)).second);
+    return of_two(1);
+  };
+  leave_out_what_costs(request, result, true, search);
+  const std::set<std::string> expected{"f fs ss ", "ff s ss ", "ff f ss ", "ff fs s ", " fs ss ",
+                                       "ff  ss ",  "ff fs  ",  "ff   ",    " fs  ",    "  ss "};
+  EXPECT_EQ(asked, expected);
+
+  // What is worth more is taken over, with the names that devices have in the whole pool.
+  const auto one_node = [&](const PlanRequest& less, bool) {
+    return of_two(left_in(less) == "ff   " ? 120 : 1);
+  };
+  leave_out_what_costs(request, result, true, one_node);
+  EXPECT_EQ(result.worth, 120);
+  EXPECT_EQ(result.considered.at(0).origin,
+            "search without slow of n2, slow of n2, slow of n1, fast of n1");
 }
 
 // Two devices of a kind that only slow down together: without one of them nothing changes.
@@ -230,7 +257,7 @@ TEST(SearchLeavesOut, TwoDevicesOfWhichOneIsNotMissed) {
     }
     return found;
   };
-  leave_out_what_costs(request, result, search);
+  leave_out_what_costs(request, result, false, search);
   EXPECT_EQ(result.worth, 104);
   ASSERT_FALSE(result.considered.empty());
   EXPECT_EQ(result.considered[0].origin, "search without fast of n0, fast of n0");
@@ -239,7 +266,7 @@ TEST(SearchLeavesOut, TwoDevicesOfWhichOneIsNotMissed) {
   result = of_two(100);
   without_both = 100;
   asked = 0;
-  leave_out_what_costs(request, result, search);
+  leave_out_what_costs(request, result, false, search);
   EXPECT_EQ(result.worth, 100);
   EXPECT_EQ(asked, 4 + 4);
   EXPECT_TRUE(result.considered.empty());
