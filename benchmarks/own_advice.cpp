@@ -15,8 +15,8 @@
 #include "base/text.h"
 #include "benchmarks/smallest.h"
 #include "partitioner/planners/search.h"
-#include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_score.h"
+#include "partitioner/planners/search_smaller_pools.h"
 #include "partitioner/planners/search_space.h"
 #include "partitioner/profile/estimate.h"
 

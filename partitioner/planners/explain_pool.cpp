@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/explain_parts.h"
-#include "partitioner/planners/search_leave_out.h"
+#include "partitioner/planners/search_smaller_pools.h"
 
 namespace hetpipe {
 namespace {

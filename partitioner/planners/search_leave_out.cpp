@@ -2,71 +2,26 @@
 #include "partitioner/planners/search_leave_out.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <set>
 
 #include "base/error.h"
-#include "base/index.h"
 #include "base/text.h"
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/planners/search_smaller_pools.h"
 #include "partitioner/planners/search_space.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kPays = 1.001;            // of worth: what leaving a device out must bring
-constexpr double kLosesNothing = 0.999;    // of it: what a device may cost that is not missed
-constexpr std::size_t kFewToLeaveOut = 5;  // of which any may be left out together
+constexpr double kPays = 1.001;          // of worth: what leaving a device out must bring
+constexpr double kLosesNothing = 0.999;  // of it: what a device may cost that is not missed
 
 // A smaller pool, and what its devices are called in the whole one.
 struct Pool {
   Cluster cluster;
   std::vector<DeviceName> removed;  // by their names at the time, in this order
 };
-
-// The last device of each kind on each node.
-std::vector<DeviceName> one_of_each(const Cluster& cluster) {
-  std::vector<DeviceName> devices = cluster.devices();
-  std::reverse(devices.begin(), devices.end());
-  std::set<std::pair<std::string, std::string>> seen;
-  std::erase_if(devices, [&](const DeviceName& device) {
-    return !seen.emplace(device.node, cluster.kind_of(device).name).second;
-  });
-  return devices;
-}
-
-// Devices that are left out together, those of larger indices first: one of each kind on each node;
-// in `groups` also all of a kind on a node, and all of one or more nodes.
-std::vector<std::vector<DeviceName>> candidates(const Cluster& cluster, bool groups) {
-  std::vector<std::vector<DeviceName>> result;
-  for (const DeviceName& device : one_of_each(cluster)) result.push_back({device});
-  if (!groups) return result;
-  std::vector<DeviceName> devices = cluster.devices();
-  std::reverse(devices.begin(), devices.end());
-  const auto add = [&](const auto& is_gone) {
-    std::vector<DeviceName> gone;
-    std::copy_if(devices.begin(), devices.end(), std::back_inserter(gone), is_gone);
-    if (gone.size() == devices.size()) return;
-    if (std::find(result.begin(), result.end(), gone) == result.end()) result.push_back(gone);
-  };
-  for (const DeviceName& device : one_of_each(cluster)) {
-    add([&](const DeviceName& other) {
-      return other.node == device.node && &cluster.kind_of(other) == &cluster.kind_of(device);
-    });
-  }
-  std::set<std::string> names;
-  for (const DeviceName& device : devices) names.insert(device.node);
-  const std::vector<std::string> nodes(names.begin(), names.end());
-  if (nodes.size() > kFewToLeaveOut) return result;
-  for (unsigned some = 1; some + 1 < 1U << nodes.size(); ++some) {
-    add([&](const DeviceName& device) {
-      const auto node = std::find(nodes.begin(), nodes.end(), device.node) - nodes.begin();
-      return (some >> node & 1U) != 0;
-    });
-  }
-  return result;
-}
 
 // What a device that is left is called in the whole pool.
 DeviceName renamed(DeviceName device, const std::vector<DeviceName>& removed) {
@@ -87,41 +42,37 @@ Plan renamed(Plan plan, const std::vector<DeviceName>& removed) {
 
 }  // namespace
 
-Cluster without_device(const Cluster& cluster, const DeviceName& device) {
-  Cluster less = cluster;
-  Node& node = at(less.nodes, less.find_node(device.node)->value);
-  node.kinds.erase(node.kinds.begin() + device.index);
-  return less;
-}
-
 void leave_out_what_costs(
     const PlanRequest& request, SearchResult& result, bool groups,
-    const std::function<SearchResult(const PlanRequest& less, bool idle)>& search) {
+    const std::function<SearchResult(const PlanRequest& less, std::size_t gone, bool idle)>&
+        search) {
   Pool pool{request.cluster, {}};
   Pool chosen = pool;
-  bool one_less = false;  // than in the chosen pool, without being worth more
+  std::set<PoolShape> asked;  // with less to beat: a second time they would give no more
+  bool one_less = false;      // than in the chosen pool, without being worth more
   const double with_all = result.worth;
   PlanRequest less = request;
   for (bool better = true; better && pool.cluster.devices().size() > 1;) {
     better = false;
     std::optional<Pool> not_missed;
-    const std::set<DeviceName> used = devices_of(result.plan);
-    for (const std::vector<DeviceName>& gone : candidates(pool.cluster, groups)) {
-      less.cluster = pool.cluster;
-      bool idle = true;
-      for (const DeviceName& device : gone) {
-        less.cluster = without_device(less.cluster, device);
-        idle = idle && !used.contains(renamed(device, pool.removed));
-      }
+    const std::set<DeviceName> of_plan = devices_of(result.plan);
+    std::set<DeviceName> used;  // by their names in the pool
+    for (const DeviceName& device : pool.cluster.devices()) {
+      if (of_plan.contains(renamed(device, pool.removed))) used.insert(device);
+    }
+    for (const auto& [cluster, gone] : smaller_pools(pool.cluster, used, groups, asked)) {
+      const bool idle = std::none_of(gone.begin(), gone.end(),
+                                     [&](const DeviceName& d) { return used.contains(d); });
+      less.cluster = cluster;
       try {
-        const SearchResult found = search(less, idle);
+        const SearchResult found = search(less, gone.size(), idle);
         result.simulations += found.simulations;
         result.actions += found.actions;
         const bool pays = found.worth > result.worth * kPays;
         const bool may_go =
             !idle && gone.size() == 1 && !not_missed && found.worth >= result.worth * kLosesNothing;
         if (!pays && !may_go) continue;
-        Pool smaller{less.cluster, pool.removed};
+        Pool smaller{cluster, pool.removed};
         smaller.removed.insert(smaller.removed.end(), gone.begin(), gone.end());
         if (!pays) {
           not_missed = std::move(smaller);
@@ -153,7 +104,8 @@ void leave_out_what_costs(
   }
   note_inputs(request, result.plan);
   std::vector<std::string> names;
-  for (const DeviceName& device : chosen.removed) {
+  for (auto gone = chosen.removed.begin(); gone != chosen.removed.end(); ++gone) {
+    const DeviceName device = renamed(*gone, {chosen.removed.begin(), gone});
     names.push_back(request.cluster.kind_of(device).name + " of " + device.node);
   }
   result.considered.insert(

@@ -10,6 +10,8 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "../cases.h"
 #include "partitioner/cost/memory.h"
@@ -516,6 +518,88 @@ TEST(Search, SharesOfMicroBatchesThatNoDeviceHolds) {
   PlanScores scores(request.cluster, request.profile);
   EXPECT_EQ(scores.throughput(larger), std::nullopt);
   EXPECT_NE(scores.why_not(), "");
+}
+
+// Three nodes, of which a plan uses two.
+class SearchServers : public testing::Test {
+ protected:
+  SearchServers() {
+    request_.system = "hetpipe";
+    request_.cluster = test::cluster_of({{"a"}, {"a"}, {"a"}}, 1'000'000'000);
+    request_.profile = test::chain_of(4, {"a"}, [](const auto&) { return 1e-3; });
+    request_.minibatch = 32;
+    request_.search = {SystemChoice::requested, {0}, {"default", "local"}};
+  }
+
+  // The nodes with shards, for each choice of servers; what a plan says is what was chosen.
+  using Nodes = std::vector<std::string>;
+  std::set<Nodes> nodes_with(const std::string& placement, bool single = false) {
+    CutCache cuts;
+    const std::vector<Packing> none;
+    SearchSpace space(search_rows(request_).front(), 32, cuts, none);
+    Knobs first = space.first_knobs(1);
+    first.placement = placement;
+    const auto plan = space.plan({{{"n0", 0}}, {{"n1", 0}}}, first);
+    std::set<Nodes> result;
+    for (const Knobs& knobs :
+         single ? space.with_one_server(first) : space.with_servers(first, *plan)) {
+      const Plan served = space.with_knobs(*plan, knobs);
+      EXPECT_EQ(space.with_knobs(served, space.knobs_of(served)), served);
+      if (knobs.placement != placement) continue;
+      EXPECT_TRUE(result.insert(served.server->nodes).second);
+    }
+    return result;
+  }
+
+  PlanRequest request_;
+};
+
+// On the first, on all with devices, on the plan's, on the other one.
+TEST_F(SearchServers, OnNodesOfThePlanAndOnOthers) {
+  EXPECT_EQ(nodes_with("default"),
+            (std::set<Nodes>{{"n0"}, {"n0", "n1", "n2"}, {"n0", "n1"}, {"n2"}}));
+  EXPECT_EQ(nodes_with("local"), (std::set<Nodes>{{"n0", "n1", "n2"}}));
+}
+
+// A machine without devices serves together with one whose devices are idle.
+TEST_F(SearchServers, OnMachinesWithoutDevices) {
+  request_.cluster.nodes.push_back({"cpu", {}});
+  EXPECT_EQ(nodes_with("default"),
+            (std::set<Nodes>{{"cpu"}, {"n0", "n1", "n2"}, {"n0", "n1"}, {"n2", "cpu"}}));
+}
+
+TEST_F(SearchServers, OnEachNodeAlone) {
+  EXPECT_EQ(nodes_with("default", true), (std::set<Nodes>{{"n0"}, {"n1"}, {"n2"}}));
+  EXPECT_TRUE(nodes_with("local", true).empty());
+}
+
+TEST_F(SearchServers, WhereTheUserSays) {
+  request_.server_nodes = {"n1"};
+  EXPECT_EQ(nodes_with("default"), (std::set<Nodes>{{"n1"}}));
+  EXPECT_TRUE(nodes_with("default", true).empty());
+}
+
+// The next smaller and larger divisors of the minibatch; at an end fewer.
+TEST(Search, NearDepths) {
+  PlanRequest request;
+  request.system = "gpipe";
+  request.cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
+  request.profile = test::chain_of(4, {"a"}, [](const auto&) { return 1e-3; });
+  request.minibatch = 12;
+  request.search.systems = SystemChoice::requested;
+  CutCache cuts;
+  const std::vector<Packing> none;
+  SearchSpace space(search_rows(request).front(), 12, cuts, none);
+  Knobs knobs = space.first_knobs(2);
+  const auto near = [&](int micro_batches) {
+    knobs.micro_batches = micro_batches;
+    std::vector<int> depths;
+    for (const Knobs& other : space.with_near_depths(knobs)) depths.push_back(other.micro_batches);
+    return depths;
+  };
+  EXPECT_EQ(near(4), (std::vector<int>{3, 4, 6}));
+  EXPECT_EQ(near(1), (std::vector<int>{1, 2}));
+  EXPECT_EQ(near(12), (std::vector<int>{6, 12}));
 }
 
 }  // namespace search_test
