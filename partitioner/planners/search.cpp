@@ -39,7 +39,6 @@ constexpr double kNearBest = 0.85;     // of the best, of rows worth looking at 
 constexpr double kMayWin = 0.93;       // of what is to be beaten, before any step
 constexpr double kMayStillWin = 0.85;  // of it, after steps from the best few
 constexpr std::size_t kFew = 3;
-constexpr double kOfSeveral = 0.85;  // of it: estimates and first plans with several devices less
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
 constexpr int kLargePool = 64;
@@ -61,7 +60,6 @@ using RowNames = std::set<std::pair<std::string, std::string>>;
 struct Again {
   RowNames rows;
   double to_beat = 0;     // worth
-  bool several = false;   // devices less: of so many pools few are better
   bool policies = false;  // HetPipe's, too
 };
 
@@ -85,11 +83,6 @@ class Search {
         pool_(request_, speeds_, cuts),
         cuts_(cuts) {
     if (!again_) return;
-    if (again_->several) {
-      for (double* share : {&effort_.may_gain, &effort_.may_reach, &effort_.may_start}) {
-        *share = std::max(*share, kOfSeveral);
-      }
-    }
     std::erase_if(rows_, [&](const SearchRow& row) { return !again_->rows.contains(name(row)); });
   }
 
@@ -479,11 +472,11 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
     const RowNames rows = whole.rows_near(kNearBest);
     const SearchEffort effort = search_effort(request.cluster);
     // Policies use every device: they give something new where an idle one is gone.
-    const auto again = [&](const PlanRequest& less, std::size_t gone, bool idle) {
+    const auto again = [&](const PlanRequest& less, bool idle) {
       CutCache own;
       own.tables = cuts.tables;
       CutCache& of_less = effort.cuts_anew ? own : cuts;
-      return Search(less, options, {}, of_less, Again{rows, result.worth, gone > 1, idle}).run();
+      return Search(less, options, {}, of_less, Again{rows, result.worth, idle}).run();
     };
     leave_out_what_costs(request, result, effort.leaves_out_groups, again);
   }

@@ -44,8 +44,7 @@ Plan renamed(Plan plan, const std::vector<DeviceName>& removed) {
 
 void leave_out_what_costs(
     const PlanRequest& request, SearchResult& result, bool groups,
-    const std::function<SearchResult(const PlanRequest& less, std::size_t gone, bool idle)>&
-        search) {
+    const std::function<SearchResult(const PlanRequest& less, bool idle)>& search) {
   Pool pool{request.cluster, {}};
   Pool chosen = pool;
   std::set<PoolShape> asked;  // with less to beat: a second time they would give no more
@@ -65,7 +64,7 @@ void leave_out_what_costs(
                                      [&](const DeviceName& d) { return used.contains(d); });
       less.cluster = cluster;
       try {
-        const SearchResult found = search(less, gone.size(), idle);
+        const SearchResult found = search(less, idle);
         result.simulations += found.simulations;
         result.actions += found.actions;
         const bool pays = found.worth > result.worth * kPays;

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <functional>
 
 #include "partitioner/planners/search.h"
 
 namespace hetpipe {
 
-// Searches smaller_pools() of the pool, and where a plan is worth more there, takes it over and goes
-// on from it: what a plan does without, it is not slowed down by. `gone`: how many devices less;
-// `idle`: the best plan so far does without these anyway. The result's plan, worth, work and devices
-// left out change.
+// Searches smaller_pools() of the pool, and where a plan is worth more there, takes it over and
+// goes on from it: what a plan does without, it is not slowed down by. `idle`: the best plan so far
+// does without these devices anyway. The result's plan, worth, work and devices left out change.
 void leave_out_what_costs(
     const PlanRequest& request, SearchResult& result, bool groups,
-    const std::function<SearchResult(const PlanRequest& less, std::size_t gone, bool idle)>&
-        search);
+    const std::function<SearchResult(const PlanRequest& less, bool idle)>& search);
 
 }  // namespace hetpipe

@@ -208,11 +208,10 @@ TEST(SearchLeavesOut, AsksPoliciesAgainWhereAnIdleDeviceIsGone) {
   const PlanRequest request = six_devices();
   SearchResult result = of_two(100);
   std::map<std::string, bool> asked;  // by what each node has left
-  leave_out_what_costs(request, result, false,
-                       [&](const PlanRequest& less, std::size_t, bool idle) {
-                         EXPECT_TRUE(asked.emplace(left_in(less), idle).second);
-                         return of_two(1);
-                       });
+  leave_out_what_costs(request, result, false, [&](const PlanRequest& less, bool idle) {
+    EXPECT_TRUE(asked.emplace(left_in(less), idle).second);
+    return of_two(1);
+  });
   // Of n0 both devices are in the plan.
   const std::map<std::string, bool> expected{
       {"f fs ss ", false}, {"ff s ss ", true}, {"ff f ss ", true}, {"ff fs s ", true}};
@@ -223,7 +222,7 @@ TEST(SearchLeavesOut, AsksPoliciesAgainWhereAnIdleDeviceIsGone) {
 TEST(SearchLeavesOut, NodesTogether) {
   const PlanRequest request = six_devices();
   SearchResult result = of_two(100);
-  const auto one_node = [&](const PlanRequest& less, std::size_t, bool) {
+  const auto one_node = [&](const PlanRequest& less, bool) {
     return of_two(left_in(less) == "ff   " ? 120 : 1);
   };
   leave_out_what_costs(request, result, true, one_node);
@@ -239,7 +238,7 @@ TEST(SearchLeavesOut, TwoDevicesOfWhichOneIsNotMissed) {
   SearchResult result = of_two(100);
   double without_both = 104;
   int asked = 0;
-  const auto search = [&](const PlanRequest& less, std::size_t, bool) {
+  const auto search = [&](const PlanRequest& less, bool) {
     ++asked;
     const std::size_t left = less.cluster.nodes[0].kinds.size();
     SearchResult found = of_two(left == 0 ? without_both : left == 1 ? 100 : 1);
