@@ -11,7 +11,6 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kNodesInGroups = 5;
-constexpr std::size_t kFewToPair = 2;  // pools with one device less
 
 class SmallerPools {
  public:
