@@ -49,22 +49,12 @@ class Advice {
 
   Best removals() const {
     Best best;
-    // Nodes of equal devices are alike, unless links name some of them.
-    const auto& rules = request_.cluster.between;
-    const bool named = std::any_of(rules.begin(), rules.end(),
-                                   [](const LinkBetween& rule) { return !rule.nodes.empty(); });
-    std::set<std::pair<std::string, std::string>> seen;
-    for (const DeviceName& device : request_.cluster.devices()) {
-      const std::string& kind = request_.cluster.kind_of(device).name;
-      std::string node;
-      for (const Node& other : request_.cluster.nodes) {
-        if (other.name != device.node) continue;
-        for (const int of : other.kinds) node += std::to_string(of) + ' ';
-      }
-      if (!seen.emplace(named ? device.node : node, kind).second) continue;
+    std::set<PoolShape> asked;
+    for (const auto& [cluster, gone] : smaller_pools(request_.cluster, {}, false, asked)) {
       PlanRequest less = request_;
-      less.cluster = without_device(request_.cluster, device);
-      if (less.cluster.devices().empty()) continue;
+      less.cluster = cluster;
+      const DeviceName& device = gone.front();
+      const std::string& kind = request_.cluster.kind_of(device).name;
       ask(best, "without " + to_string(device) + " " + kind, [&] { return plan_search(less); });
     }
     return best;

@@ -24,7 +24,7 @@ struct SearchEffort {
   double worth_polishing = 0.95;   // of the best
   int polishing = 0;               // simulations of a plan that polishing it may take at least
   bool exchanges_again = false;    // tries polished plans under every row once more
-  bool leaves_out_groups = false;  // all devices of a kind on a node, and nodes
+  bool leaves_out_groups = false;  // as in smaller_pools()
 };
 
 // More in pools of few devices, and in those of up to 24 whose nodes have more than four kinds in

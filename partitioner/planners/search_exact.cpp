@@ -71,14 +71,13 @@ class Enumeration {
     if (stages == space_.max_stages() && first < layers_) return;
     if (first == layers_) {
       if (!used_[smallest]) return;
-      const Knobs& knobs = knobs_;
       const System& parts = space_.row().parts;
       double whole = 0;
       if (space_.chooses_in_flight()) {
-        whole = sum / knobs.in_flight;
+        whole = sum / knobs_.in_flight;
       } else if (traits(parts.schedule).has_flush &&
                  traits(parts.schedule).backward != BackwardForm::split) {
-        whole = sum / knobs.micro_batches;
+        whole = sum / knobs_.micro_batches;
       }
       const double before = slowest_;
       slowest_ = std::max({slowest_, longest, whole});

@@ -92,8 +92,8 @@ class SmallerPools {
     PoolShape shape;
     for (const Node& node : less.nodes) shape.push_back(node_shape(node));
     std::sort(shape.begin(), shape.end());
-    if (asked_.insert(std::move(shape)).second)
-      pools_.push_back({std::move(less), std::move(gone)});
+    if (!asked_.insert(std::move(shape)).second) return;
+    pools_.push_back({std::move(less), std::move(gone)});
   }
 
   const Cluster& cluster_;

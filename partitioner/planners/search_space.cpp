@@ -56,10 +56,9 @@ std::vector<std::string> nodes_of(const Cluster& cluster, const Plan& plan, bool
 
 // A node with devices of which the plan has none.
 bool leaves_a_node(const Cluster& cluster, const Plan& plan) {
-  std::set<std::string> used;
-  for (const DeviceName& device : devices_of(plan)) used.insert(device.node);
-  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const Node& node) {
-    return !node.kinds.empty() && !used.contains(node.name);
+  const std::vector<std::string> others = nodes_of(cluster, plan, true);
+  return std::any_of(others.begin(), others.end(), [&](const std::string& name) {
+    return !at(cluster.nodes, cluster.find_node(name)->value).kinds.empty();
   });
 }
 

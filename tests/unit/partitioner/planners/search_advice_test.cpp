@@ -214,17 +214,23 @@ void expect_nothing_better(int first, int pools) {
   EXPECT_GT(planners.asked, 4 * pools);
 }
 
-TEST(SearchAdvice, NothingIsBetterInAFewPools) { expect_nothing_better(1, 3); }
+TEST(SearchAdvice, NothingIsBetterInAFewPools) { expect_nothing_better(1, 6); }
+
+// At 1 Gb/s without one A100: three virtual workers of two nodes each, cut alike, were worth 35 %
+// more; the search of the whole pool did not look at them.
+TEST(SearchAdvice, NothingIsBetterAtOneGigabitPerSecond) { expect_nothing_better(1237, 1); }
 
 // Rounds of sixteen minibatches of 32 micro-batches take so long to simulate that a share of the
 // work polished nothing: moving one layer was worth up to 4 % more.
 TEST(SearchAdvice, NoStepIsBetterInLongRounds) {
-  std::mt19937 random(1217);  // 13 devices
-  const PlanRequest request = random_request(random);
-  const SearchResult found = search_plans(request);
-  Tally steps;
-  one_step(request, found, steps);
-  EXPECT_GT(steps.asked, 0);
+  for (const unsigned seed : {1241U, 1217U}) {  // 12 and 13 devices
+    std::mt19937 random(seed);
+    const PlanRequest request = random_request(random);
+    const SearchResult found = search_plans(request);
+    Tally steps;
+    one_step(request, found, steps);
+    EXPECT_GT(steps.asked, 0);
+  }
 }
 
 // What other rows promised far less than was known ended 10 % better (1239), the best cut of one
@@ -252,7 +258,6 @@ TEST(SearchAdvice, NoSystemAloneIsBetterInSmallPools) {
 }
 
 // Devices without which a search found more than one of the whole pool, and why:
-// 1237  at 1 Gb/s three virtual workers of two nodes each, cut alike, were not looked at: 35 %
 // 1211  plans of other rows, 15 % behind the best before they were polished, were 12 % better than
 //       it; and one without a V100 was 7 % behind before any step and 5 % better in the end
 // 1053  pipelines whose virtual workers exchange rounds were cut for devices of other rows alone:
@@ -261,10 +266,11 @@ TEST(SearchAdvice, NoSystemAloneIsBetterInSmallPools) {
 // 1528  servers were on the first or on all nodes, not on those alone that the plan uses: 8 %
 // 1392  four devices had to be left out, those of two nodes of three: 4 %
 TEST(SearchAdvice, NoPoolIsBetterWithoutADevice) {
-  const std::vector<std::pair<int, std::vector<DeviceName>>> kPools{
-      {1237, {{"n1", 0}}}, {1211, {{"n3", 0}, {"n2", 0}}},
-      {1053, {{"n2", 0}}}, {1008, {{"n1", 2}}},
-      {1528, {{"n3", 0}}}, {1392, {{"n0", 0}}}};
+  const std::vector<std::pair<int, std::vector<DeviceName>>> kPools{{1211, {{"n3", 0}, {"n2", 0}}},
+                                                                    {1053, {{"n2", 0}}},
+                                                                    {1008, {{"n1", 2}}},
+                                                                    {1528, {{"n3", 0}}},
+                                                                    {1392, {{"n0", 0}}}};
   for (const auto& [seed, devices] : kPools) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const PlanRequest request = random_request(random);
