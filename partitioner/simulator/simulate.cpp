@@ -20,6 +20,7 @@ namespace {
 constexpr int kMostAhead = 64;  // waves; beyond that a clock distance hardly differs from none
 constexpr int kMostMinibatches = 48;  // with a flush, while it has not settled
 constexpr int kJitteredMinibatches = 24;
+constexpr double kPattern = 0.01;  // smaller changes are those of a pattern of several waves
 
 // The part of a run that is looked at, in minibatches of each virtual worker; begin 0 is the start
 // of the run.
@@ -181,10 +182,8 @@ double lag_of(const Run& run, Label label) {
 }
 
 // How much longer a wave takes once virtual workers are as far ahead as D lets them be. As long as
-// they are not, labels lag more with every wave if the links cannot keep up. Small changes are
-// those of a pattern that takes several waves to repeat.
+// they are not, labels lag more with every wave if the links cannot keep up.
 double stretched(const Run& run, const Window& window, double wave_seconds) {
-  constexpr double kPattern = 0.01;
   if (!run.bounded || run.job.complete.empty()) return 1;
   const Label first = window.begin / run.wave + 1;
   const Label last = std::min<Label>(window.end / run.wave, std::ssize(run.job.complete) - 2);
@@ -192,6 +191,33 @@ double stretched(const Run& run, const Window& window, double wave_seconds) {
   const double grown = lag_of(run, last) - lag_of(run, first);
   const double more = grown / static_cast<double>(last - first) / wave_seconds;
   return more > kPattern ? 1 + more : 1;
+}
+
+// Seconds that the busiest device of the virtual worker (-1: of all) computes.
+double most_computed(const Run& run, int virtual_worker) {
+  const EngineJob& job = run.job.engine;
+  double most = 0;
+  for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
+    if (virtual_worker >= 0 && run.job.processes[p].virtual_worker != virtual_worker) continue;
+    double seconds = 0;
+    const auto first = static_cast<std::size_t>(job.first_op(static_cast<int>(p)));
+    for (std::size_t i = first; i < static_cast<std::size_t>(job.end[p]); ++i) {
+      if (job.ops[i].kind == OpKind::compute) seconds += job.ops[i].seconds;
+    }
+    most = std::max(most, seconds);
+  }
+  return most;
+}
+
+// Seconds that it took the slowest stage of all to compute the minibatches of the window.
+double slowest_stage(const Run& run, const std::vector<std::int64_t>& marks, const Window& window) {
+  double most = 0;
+  for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
+    if (run.job.processes[p].replica > 0) continue;
+    const double from = window.begin == 0 ? 0 : run.at(marks, p, window.begin - 1);
+    most = std::max(most, run.at(marks, p, window.end - 1) - from);
+  }
+  return most;
 }
 
 // What a device does between two moments. `stretch`: so much longer all of it takes, by waits for
@@ -303,6 +329,11 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   double end = 0;
   double alone = 0;  // samples/s where virtual workers go each at its own pace
   double stretch = 1;
+  const bool asked = request.minibatches || request.jitter > 0;
+  // No pace lasts that a device or a link does not keep: what gets ahead of it fills queues, which
+  // with many minibatches in flight may take longer than the run.
+  const bool goes_on = !asked && !request.durations;
+  const double played = run.job.minibatches;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     const PlanProcess& process = run.job.processes[p];
     if (process.position > 0 || process.replica > 0) continue;
@@ -313,7 +344,8 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     if (!traits(system.sync).bounded) check_takes_time(to - from);
     const int samples = plan.minibatch_of(VirtualWorkerId{process.virtual_worker});
     result.global_batch += samples;
-    alone += samples * minibatches / (to - from);
+    const double least = goes_on ? most_computed(run, process.virtual_worker) / played : 0;
+    alone += samples / std::max((to - from) / minibatches, least);
   }
   result.window_seconds = end - start;
   check_takes_time(result.window_seconds);
@@ -322,10 +354,15 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     result.iteration_seconds = result.global_batch / alone;
   } else {
     result.iteration_seconds = (end - start) / minibatches;
-    const bool asked = request.minibatches || request.jitter > 0;
     const double wave = result.iteration_seconds * static_cast<double>(run.wave);
     if (!asked) stretch = stretched(run, window, wave);
     result.iteration_seconds *= stretch;
+    if (goes_on) {
+      const double least = most_computed(run, -1) / played;
+      const double slowest = slowest_stage(run, marks, window) / minibatches;
+      if (slowest > (1 + kPattern) * result.iteration_seconds) result.iteration_seconds = slowest;
+      result.iteration_seconds = std::max(result.iteration_seconds, least);
+    }
     result.throughput = result.global_batch / result.iteration_seconds;
   }
   result.bytes_between_nodes = run.job.sync_bytes_between_nodes;

@@ -170,6 +170,35 @@ TEST(Simulate, WhatALargeDPutsOffIsPredicted) {
   }
 }
 
+// Stage 0 gets ahead of a slower stage, or of a slow link, until Nm minibatches wait in between: for
+// longer than is simulated, and what is predicted is what comes after.
+TEST(Simulate, WhatManyInFlightPutOffIsPredicted) {
+  const auto seconds = [](double message_seconds, int first_stage) {
+    Cluster c = test::cluster_of({{"a", "a"}}, 1'000'000'000'000);
+    c.intra_node = {4000 / message_seconds, 0, false};
+    return simulate(plan_of({{first_stage, 39}}, 60), c, second_per_layer(39)).iteration_seconds;
+  };
+  EXPECT_NEAR(seconds(1e-9, 19), 3 * 20, 1e-6);
+  EXPECT_NEAR(seconds(1e-9, 20), 3 * 20, 1e-6);
+  EXPECT_NEAR(seconds(64, 19), 64, 0.01 * 64);
+}
+
+// Nor does the slower stage have to compute all the time: two replicas that sum their gradients.
+TEST(Simulate, WhatManyInFlightPutOffIsPredictedWhereReplicasSum) {
+  Cluster c = test::cluster_of({{"a", "a", "a"}}, 1'000'000'000'000);
+  c.intra_node = {8000, 0, false};
+  Plan plan = plan_of({{20, 59}}, 60);
+  plan.system = "pipedream-2bw";
+  PlanStage& stage = plan.virtual_workers[0].stages[1];
+  stage.devices.push_back({"n0", 2});
+  stage.shares = {16, 16};
+  SimulationRequest longer;
+  longer.minibatches = 200 * 60;
+  const double middle = simulate(plan, c, second_per_layer(59), longer).iteration_seconds;
+  const double predicted = simulate(plan, c, second_per_layer(59)).iteration_seconds;
+  EXPECT_NEAR(predicted, middle, 0.01 * middle);
+}
+
 // As a run of many waves does in its middle, whose pattern may take D + 1 waves to repeat.
 TEST(Simulate, WhatIsPredictedWithDIsTheMiddleOfALongRun) {
   Cluster c = test::cluster_of({{"a"}, {"a"}, {}}, 1'000'000'000);
