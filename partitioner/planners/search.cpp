@@ -2,7 +2,8 @@
 #include "partitioner/planners/search.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -24,20 +25,19 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kTransplanted = 2;         // plans that the next system takes over
-constexpr std::size_t kTransplantedNumbers = 4;  // of virtual workers, where lateness counts
 constexpr double kWorthImproving = 0.75;   // of the best so far: what a planner's plan must be
-constexpr double kFarOff = 0.5;            // of it: not worth taking over
 constexpr double kWorthExchanging = 0.95;  // of it: worth improving
 constexpr std::size_t kExchanged = 4;      // plans that exchange() improves
 constexpr double kFurtherBehind = 0.85;    // of it, where lateness counts: worth polishing
 constexpr std::size_t kPolishedBehind = 2;
-constexpr int kPolishings = 3;         // of a plan
-constexpr double kGainsOn = 1.02;      // of worth: what each must bring for another one
-constexpr int kFollowed = 3;           // times that a choice is made anew
-constexpr double kNearBest = 0.85;     // of the best, of rows worth looking at again
-constexpr double kMayWin = 0.93;       // of what is to be beaten, before any step
-constexpr double kMayStillWin = 0.85;  // of it, after steps from the best few
+constexpr int kPolishings = 3;          // of a plan
+constexpr double kGainsOn = 1.02;       // of worth: what each must bring for another one
+constexpr int kFollowed = 3;            // times that a choice is made anew
+constexpr double kNearBest = 0.85;      // of the best, of rows worth looking at again
+constexpr double kNearBestAlone = 0.9;  // of it, of rows worth a search by themselves
+constexpr double kPaysAlone = 1.001;    // times: what that must bring
+constexpr double kMayWin = 0.93;        // of what is to be beaten, before any step
+constexpr double kMayStillWin = 0.85;   // of it, after steps from the best few
 constexpr std::size_t kFew = 3;
 // In pools of more than 64 devices HetPipe's planner takes too long, and so do all compositions of
 // all rows and steps from many plans.
@@ -45,12 +45,6 @@ constexpr int kLargePool = 64;
 constexpr std::size_t kOfOthers = 8;         // compositions of a row but the first there
 constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from there
 constexpr std::int64_t kExactActions = 20'000'000;
-
-std::vector<ScoredPlan> best_first(std::vector<ScoredPlan> plans) {
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const auto& a, const auto& b) { return a.worth > b.worth; });
-  return plans;
-}
 
 // Rows, by system and synchronisation.
 using RowNames = std::set<std::pair<std::string, std::string>>;
@@ -207,23 +201,24 @@ class Search {
     return polish(*spaces_[chosen.space], scores_, found_, chosen, actions);
   }
 
-  // The best ones that differ in row or number of virtual workers: the best of all may be another
-  // one then. Where late updates count, fewer and longer pipelines may be best, whose cuts gain
-  // most: of those that are further behind some, too.
+  // The best ones that differ in row, number of virtual workers or of devices: the best of all may
+  // be another one then. Where late updates count, fewer and longer pipelines may be best, whose
+  // cuts gain most: of those that are further behind some, too.
   void polish_best() {
     if (devices_ > static_cast<int>(kSmallPool)) return;
-    std::set<std::pair<std::size_t, std::size_t>> tried;  // space, number of virtual workers
+    std::set<std::array<std::size_t, 3>> tried;  // space, virtual workers, devices
     const auto polish_some = [&](double least, std::size_t most) {
       std::size_t begun = 0;
       for (const ScoredPlan& start : best_first(found_.all())) {
         if (start.worth < least * found_.best() || begun == most) return;
-        if (!tried.emplace(start.space, start.plan.virtual_workers.size()).second) continue;
+        const std::size_t workers = start.plan.virtual_workers.size();
+        if (!tried.insert({start.space, workers, devices_of(start.plan).size()}).second) continue;
         polish_on(start);
         ++begun;
       }
     };
     polish_some(effort_.worth_polishing, effort_.polished);
-    if (weighs() && effort_.worth_polishing > kFurtherBehind) {
+    if (request_.weighs_lateness() && effort_.worth_polishing > kFurtherBehind) {
       polish_some(kFurtherBehind, kPolishedBehind);
     }
   }
@@ -253,7 +248,7 @@ class Search {
   void improve_from(const ScoredPlan& start) {
     found_.enter(start.space);
     scores_.allow(budget_ / 4);
-    improve(*spaces_[start.space], scores_, found_, start, speeds_);
+    improve(*spaces_[start.space], scores_, found_, start, speeds_, effort_.several_cuts);
   }
 
   // Quick planners before the search's own work; what takes longer after it, when planners can give
@@ -341,7 +336,7 @@ class Search {
     const bool all = try_all_plans(space, scores_, found_);
     exact_ = exact_ && all;
     if (!all) {
-      if (!first) transplant(space);
+      if (!first) transplant(space, scores_, found_, Depths::known);
       const bool large = devices_ > kLargePool;
       if (first || !large || found_.all().size() == before) {
         std::vector<Composition> compositions = pool_.of(space);
@@ -360,57 +355,13 @@ class Search {
     }
   }
 
-  // Where late updates count, the best number of virtual workers of one row is not that of another,
-  // whose updates come earlier or later.
-  bool weighs() const { return request_.weighs_lateness(); }
-
-  // The best plans so far, under this row's system; `nearby`: at the next smaller and larger depths
-  // too, as another system's bubble is another one. Shares of replicas are samples of a plan's own
-  // minibatch.
-  void transplant(SearchSpace& space, bool nearby = false) {
-    std::set<std::size_t> numbers;  // of virtual workers
-    std::size_t taken = 0;
-    for (const ScoredPlan& other : best_first(found_.all())) {
-      if (taken == (weighs() ? kTransplantedNumbers : kTransplanted) || scores_.spent()) return;
-      if (weighs() && numbers.contains(other.plan.virtual_workers.size())) continue;
-      if (other.worth < kFarOff * found_.best()) return;
-      if (replicated(other.plan) && other.plan.minibatch != space.minibatch()) continue;
-      ++taken;
-      numbers.insert(other.plan.virtual_workers.size());
-      Plan plan = blank_plan(space.row().request);
-      plan.minibatch = space.minibatch();
-      plan.virtual_workers = other.plan.virtual_workers;
-      Knobs knobs = space.knobs_of(other.plan);
-      if (!space.chooses_in_flight()) knobs.in_flight = 1;
-      const bool same_knob = space.chooses_in_flight() == (other.plan.in_flight > 1);
-      const std::vector<int> known = space.depths(knobs.in_flight);
-      if (!same_knob || std::find(known.begin(), known.end(),
-                                  SearchSpace::depth_of(space, knobs)) == known.end()) {
-        std::size_t stages = 1;
-        for (const auto& worker : plan.virtual_workers) {
-          stages = std::max(stages, worker.stages.size());
-        }
-        Knobs fresh = space.first_knobs(static_cast<int>(stages));
-        SearchSpace::depth_of(space, knobs) = SearchSpace::depth_of(space, fresh);
-        if (space.chooses_in_flight()) knobs.micro_batches = 1;
-      }
-      for (const Knobs& at : nearby ? space.with_near_depths(knobs) : std::vector{knobs}) {
-        found_.add(space.with_knobs(plan, at), "search");
-      }
-      if (!weighs() || replicated(other.plan)) continue;
-      if (auto deep = deep_plan(space, scores_, composition_of(other.plan))) {
-        found_.add(*deep, "search");
-      }
-    }
-  }
-
   // The best plans under each row's system once more, now that steps have made them better.
   void exchange() {
     if (devices_ > static_cast<int>(kSmallPool) || rows_.size() == 1) return;
     const std::size_t before = found_.all().size();
     for (const SearchRow& row : rows_) {
       scores_.allow(budget_ / 8);
-      transplant(enter(row, row.minibatch), true);
+      transplant(enter(row, row.minibatch), scores_, found_, Depths::near);
     }
     const std::vector<ScoredPlan> others(found_.all().begin() + static_cast<std::ptrdiff_t>(before),
                                          found_.all().end());
@@ -459,6 +410,30 @@ class Search {
   bool exact_ = true;
 };
 
+// Each row by itself has all of the work that a search of many shares out, and takes other ways.
+void ask_rows_alone(const PlanRequest& request, const RowNames& rows, SearchResult& result,
+                    const std::function<SearchResult(const Again&)>& search) {
+  if (rows.size() == 1) return;
+  for (const auto& row : rows) {
+    SearchResult found = search({{row}, result.worth});
+    found.simulations += result.simulations;
+    found.actions += result.actions;
+    if (found.worth <= result.worth * kPaysAlone) {
+      result.simulations = found.simulations;
+      result.actions = found.actions;
+      continue;
+    }
+    note_inputs(request, found.plan);
+    found.bound = std::max(found.bound, result.bound);
+    found.considered = std::move(result.considered);
+    found.considered.insert(
+        found.considered.begin(),
+        {"search of " + row.first + " alone", describe(found.plan),
+         found.plan.predicted->throughput, "", found.worth, found.plan.minibatch});
+    result = std::move(found);
+  }
+}
+
 }  // namespace
 
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options,
@@ -469,8 +444,13 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
   SearchResult result = whole.run();
   const auto devices = request.cluster.devices().size();
   if (!result.exact && devices > 1 && devices <= kSmallPool) {
-    const RowNames rows = whole.rows_near(kNearBest);
     const SearchEffort effort = search_effort(request.cluster);
+    if (effort.asks_rows_alone) {
+      ask_rows_alone(request, whole.rows_near(kNearBestAlone), result, [&](const Again& row) {
+        return Search(request, options, {}, cuts, row).run();
+      });
+    }
+    const RowNames rows = whole.rows_near(kNearBest);
     // Policies use every device: they give something new where an idle one is gone.
     const auto again = [&](const PlanRequest& less, bool idle) {
       CutCache own;

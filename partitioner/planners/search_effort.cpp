@@ -42,13 +42,15 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.actions *= kTimesLonger;
   effort.simulated = 16;
   effort.hopeless = 0.5;
-  effort.may_gain = effort.may_reach = 0.7;
+  effort.may_gain = effort.may_reach = 0.65;
   effort.cuts_anew = true;
   effort.starts = {16, 4};
   effort.polished = 16;
   effort.worth_polishing = 0.85;
   effort.polishing = 16;
   effort.exchanges_again = true;
+  effort.several_cuts = true;
+  effort.asks_rows_alone = true;
   effort.leaves_out_groups = true;
   effort.may_start = 0.7;
   return effort;

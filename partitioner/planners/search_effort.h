@@ -24,6 +24,8 @@ struct SearchEffort {
   double worth_polishing = 0.95;   // of the best
   int polishing = 0;               // simulations of a plan that polishing it may take at least
   bool exchanges_again = false;    // tries polished plans under every row once more
+  bool several_cuts = false;       // steps move layers across several cuts at once
+  bool asks_rows_alone = false;    // those near the best, one by one
   bool leaves_out_groups = false;  // as in smaller_pools()
 };
 

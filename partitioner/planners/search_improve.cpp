@@ -21,14 +21,15 @@ constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that 
 class Improver {
  public:
   Improver(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
-           std::span<const double> kind_speed)
+           std::span<const double> kind_speed, bool several)
       : space_(space),
         scores_(scores),
         found_(found),
         best_(std::move(start)),
         speed_(kind_speed),
         cluster_(space.row().request.cluster),
-        small_(cluster_.devices().size() <= kSmallPool) {}
+        small_(cluster_.devices().size() <= kSmallPool),
+        several_(several) {}
 
   void run() {
     recut();
@@ -101,12 +102,17 @@ class Improver {
   }
 
   bool cuts_of(const std::vector<std::size_t>& members, double most) {
+    return cuts_of(members, most, Cuts::single) ||
+           (several_ && cuts_of(members, most, Cuts::several));
+  }
+
+  bool cuts_of(const std::vector<std::size_t>& members, double most, Cuts cuts) {
     bool better = false;
     const std::size_t stages = best_.plan.virtual_workers[members.front()].stages.size();
-    for (std::size_t k = 0; k + 1 < stages; ++k) {
+    for (const CutRun run : cut_runs(stages, cuts)) {
       for (const int by : {1, -1}) {
         if (scores_.spent()) return better;
-        const auto plan = moved_cut(best_.plan, members, k, by);
+        const auto plan = moved_cuts(best_.plan, members, run, by);
         if (!plan) continue;
         const auto seconds = scores_.alone(*plan, members.front());
         if (!seconds || *seconds * kBetter >= most) continue;
@@ -295,14 +301,15 @@ class Improver {
   ScoredPlan best_;
   std::span<const double> speed_;
   const Cluster& cluster_;
-  bool small_;  // every depth is estimated at every step
+  bool small_;    // every depth is estimated at every step
+  bool several_;  // cuts at once
 };
 
 }  // namespace
 
 void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
-             std::span<const double> kind_speed) {
-  Improver(space, scores, found, std::move(start), kind_speed).run();
+             std::span<const double> kind_speed, bool several) {
+  Improver(space, scores, found, std::move(start), kind_speed, several).run();
 }
 
 }  // namespace hetpipe

@@ -37,16 +37,28 @@ std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, cons
   return result;
 }
 
-std::optional<Plan> moved_cut(Plan plan, const std::vector<std::size_t>& workers, std::size_t k,
-                              int by) {
+std::vector<CutRun> cut_runs(std::size_t stages, Cuts cuts) {
+  std::vector<CutRun> runs;
+  for (std::size_t k = 0; k + 1 < stages; ++k) {
+    if (cuts == Cuts::single) {
+      runs.push_back({k, k});
+      continue;
+    }
+    for (std::size_t last = k + 1; last + 1 < stages; ++last) runs.push_back({k, last});
+  }
+  return runs;
+}
+
+std::optional<Plan> moved_cuts(Plan plan, const std::vector<std::size_t>& workers, CutRun run,
+                               int by) {
   for (const std::size_t vw : workers) {
     auto& stages = plan.virtual_workers[vw].stages;
-    stages[k].end_layer += by;
-    stages[k + 1].first_layer += by;
-    if (stages[k].end_layer <= stages[k].first_layer ||
-        stages[k + 1].end_layer <= stages[k + 1].first_layer) {
-      return std::nullopt;
+    for (std::size_t k = run.first; k <= run.last; ++k) {
+      stages[k].end_layer += by;
+      stages[k + 1].first_layer += by;
     }
+    const auto is_empty = [](const PlanStage& s) { return s.end_layer <= s.first_layer; };
+    if (is_empty(stages[run.first]) || is_empty(stages[run.last + 1])) return std::nullopt;
   }
   return plan;
 }

@@ -20,10 +20,21 @@ bool take_over(FoundPlans& found, const Plan& plan, ScoredPlan& best);
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan);
 
-// One layer across cut k of the virtual workers named: +1 to the stage before it, -1 from it.
-// Nothing where a stage has no layer left.
-std::optional<Plan> moved_cut(Plan plan, const std::vector<std::size_t>& workers, std::size_t k,
-                              int by);
+// Cuts next to each other: cut k is between stages k and k + 1.
+struct CutRun {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+// Of so many stages: each cut by itself, or all runs of several.
+enum class Cuts { single, several };
+std::vector<CutRun> cut_runs(std::size_t stages, Cuts cuts);
+
+// One layer across each cut of the run, of the virtual workers named: +1 to the stage before it, -1
+// from it. Stages between two of these cuts keep their number of layers. Nothing where a stage has
+// no layer left.
+std::optional<Plan> moved_cuts(Plan plan, const std::vector<std::size_t>& workers, CutRun run,
+                               int by);
 
 // The devices of stages j and k change places, each with as many layers as before.
 Plan exchanged_stages(Plan plan, const std::vector<std::size_t>& workers, std::size_t j,

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_moves.h"
 #include "partitioner/planners/search_run.h"
 
 namespace hetpipe {
 namespace {
 
-// Moves layers across cuts, one at a time.
+// Moves layers across cuts.
 class Polisher {
  public:
   Polisher(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start)
@@ -35,6 +39,7 @@ class Polisher {
       scores_.allow(end - scores_.actions());
       better = single_cuts();
       better = ends_of_chain() || better;
+      better = better || other_depths();
       alone_helps = alone_helps && cuts_by_themselves();
       better = better || alone_helps;
     }
@@ -58,13 +63,17 @@ class Polisher {
   }
 
   bool quicken(Plan& plan, const std::vector<std::size_t>& members) {
+    return quicken(plan, members, Cuts::single) || quicken(plan, members, Cuts::several);
+  }
+
+  bool quicken(Plan& plan, const std::vector<std::size_t>& members, Cuts cuts) {
     bool better = false;
     double least = scores_.alone(plan, members.front()).value_or(0);
     const std::size_t stages = plan.virtual_workers[members.front()].stages.size();
-    for (std::size_t k = 0; k + 1 < stages; ++k) {
+    for (const CutRun run : cut_runs(stages, cuts)) {
       for (const int by : {1, -1}) {
         while (!scores_.spent()) {
-          auto other = moved_cut(plan, members, k, by);
+          auto other = moved_cuts(plan, members, run, by);
           if (!other) break;
           const auto seconds = scores_.alone(*other, members.front());
           if (!seconds || *seconds * kBetter >= least) break;
@@ -110,7 +119,7 @@ class Polisher {
       for (std::size_t k = 0; k + 1 < best_.plan.virtual_workers[vw].stages.size(); ++k) {
         for (const int by : {1, -1}) {
           if (scores_.spent()) return better;
-          auto plan = moved_cut(best_.plan, {vw}, k, by);
+          auto plan = moved_cuts(best_.plan, {vw}, {k, k}, by);
           if (!plan || (replicated(*plan) && !space_.share(*plan))) continue;
           better = take_over(found_, *plan, best_) || better;
         }
@@ -139,6 +148,41 @@ class Polisher {
       }
     }
     return false;
+  }
+
+  // Which cuts are best hangs on the depth: others, with the cuts moved by themselves.
+  bool other_depths() {
+    if (replicated(best_.plan)) return false;
+    Knobs knobs = space_.knobs_of(best_.plan);
+    int& depth = SearchSpace::depth_of(space_, knobs);
+    bool better = false;
+    for (const int other : depths_around(depth)) {
+      if (scores_.spent()) break;
+      depth = other;
+      Plan plan = space_.with_knobs(best_.plan, knobs);
+      for (const auto& members : alike_workers(cluster_, plan)) quicken(plan, members);
+      better = take_over(found_, plan, best_) || better;
+    }
+    return better;
+  }
+
+  // The one before, the next two and, of minibatches in flight, a quarter less, half more, twice.
+  std::set<int> depths_around(int depth) const {
+    const std::vector<int> all = space_.depths(std::min(2 * depth, kMostInFlight));
+    const auto now = std::find(all.begin(), all.end(), depth);
+    if (now == all.end()) return {};
+    std::vector<int> steps{-1, 1, 2};
+    if (space_.chooses_in_flight()) {
+      steps.insert(steps.end(), {-depth / 4, depth / 2, depth});
+    }
+    std::set<int> around;
+    for (const int step : steps) {
+      const auto index = now - all.begin() + step;
+      if (index < 0 || index >= std::ssize(all)) continue;
+      around.insert(all[static_cast<std::size_t>(index)]);
+    }
+    around.erase(depth);
+    return around;
   }
 
   SearchSpace& space_;

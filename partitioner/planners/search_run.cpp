@@ -19,6 +19,7 @@ constexpr std::size_t kLikely = 64;             // compositions by rules
 constexpr std::size_t kBesidePacked = 16;       // of them, where others are packed
 constexpr int kLongestOfMany = 16;              // stages
 constexpr std::size_t kPlannedOfSimulated = 4;  // compositions of which plans are made, for each
+constexpr double kAsCut = 0.5;                  // times: what may be missing before a cut that fits
 constexpr std::size_t kSimulatedDepths = 6;     // that are simulated where no estimate holds
 
 bool is_large(const SearchSpace& space) {
@@ -36,6 +37,12 @@ int most_devices(const SearchSpace& space) {
 }
 
 }  // namespace
+
+std::vector<ScoredPlan> best_first(std::vector<ScoredPlan> plans) {
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const auto& a, const auto& b) { return a.worth > b.worth; });
+  return plans;
+}
 
 std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origin) {
   // One virtual worker has nobody to exchange rounds with, unless that is what was asked for.
@@ -160,7 +167,8 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   while (!ranked.empty() && !scores.spent()) {
     auto next = ranked.extract(ranked.begin());
     Ranked& one = next.mapped();
-    if (next.key() < least) return;
+    if (next.key() < kAsCut * least) return;
+    if (one.plans && next.key() < least) continue;
     std::size_t& alike = of_number[one.composition->workers.size()];
     const bool enough = taken >= simulated || alike >= (simulated + 1) / 3;
     if (enough && !one.composition->always) continue;

@@ -23,6 +23,8 @@ struct ScoredPlan {
   std::size_t space = 0;  // among those of the search
 };
 
+std::vector<ScoredPlan> best_first(std::vector<ScoredPlan> plans);
+
 // All plans that were simulated as a whole.
 class FoundPlans {
  public:
@@ -74,10 +76,16 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
                          const std::vector<Composition>& compositions, double least, double to_beat,
                          std::size_t simulated);
 
+// The best plans so far, under the system of this space: at their own depths or, as another
+// system's bubble is another one, at the next smaller and larger ones too.
+enum class Depths { known, near };
+void transplant(SearchSpace& space, PlanScores& scores, FoundPlans& found, Depths depths);
+
 // From a plan to better ones by single steps, as long as that helps: depth, clock distance and
-// placement, one layer across a cut, one device out of or into a virtual worker, two exchanged.
+// placement, one layer across a cut (where these help no more across `several`), one device out of
+// or into a virtual worker, two exchanged.
 void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
-             std::span<const double> kind_speed);
+             std::span<const double> kind_speed, bool several);
 
 // The plan with its cuts moved, layer by layer, as long as that helps and takes no more actions; as
 // many again for stages whose devices change places.
@@ -89,6 +97,6 @@ ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, Sco
 bool try_all_plans(SearchSpace& space, PlanScores& scores, FoundPlans& found);
 
 inline constexpr std::size_t kSmallPool = 24;  // devices: what takes longer is tried there
-inline constexpr double kWorthIt = 0.01;       // of worth: what more staleness must bring
+inline constexpr double kWorthIt = 0.005;      // of worth: what more staleness must bring
 
 }  // namespace hetpipe

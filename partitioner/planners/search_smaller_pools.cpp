@@ -48,6 +48,14 @@ class SmallerPools {
     }
   }
 
+  void kinds() {
+    for (const DeviceName& device : devices_) {
+      add_where([&](const DeviceName& other) {
+        return &cluster_.kind_of(other) == &cluster_.kind_of(device);
+      });
+    }
+  }
+
   void nodes() {
     std::set<std::string> names;
     for (const DeviceName& device : devices_) names.insert(device.node);
@@ -119,6 +127,7 @@ std::vector<SmallerPool> smaller_pools(const Cluster& cluster, const std::set<De
   pools.singles();
   if (groups) {
     pools.kinds_of_nodes();
+    pools.kinds();
     pools.nodes();
     pools.pairs();
   }

@@ -22,9 +22,9 @@ Cluster without_device(const Cluster& cluster, const DeviceName& device);
 using PoolShape = std::vector<std::string>;
 
 // The pool without any one device, and with `groups` also without two of a kind on nodes that are
-// alike, all of a kind on a node, and any of up to five nodes. Of pools of one shape only the
-// first, and none of a shape in `asked`, to which theirs are added; `used` are left out after the
-// others.
+// alike, all of a kind, on a node or anywhere, and any of up to five nodes. Of pools of one shape
+// only the first, and none of a shape in `asked`, to which theirs are added; `used` are left out
+// after the others.
 std::vector<SmallerPool> smaller_pools(const Cluster& cluster, const std::set<DeviceName>& used,
                                        bool groups, std::set<PoolShape>& asked);
 

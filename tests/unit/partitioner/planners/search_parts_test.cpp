@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -97,27 +98,55 @@ TEST(SearchCompositions, OneOfEachNodeThenWithoutTheSlowest) {
   EXPECT_EQ(all[2][0][0], (DeviceName{"n0", 0}));  // the fastest
 }
 
-TEST(SearchMoves, ExchangedStagesTakeTheirLayersAlong) {
+// Of two virtual workers, each of so many stages.
+Plan two_workers(const std::vector<int>& ends) {
   Plan plan;
   plan.virtual_workers.resize(2);
   for (PlanVirtualWorker& worker : plan.virtual_workers) {
-    worker.stages.resize(3);
-    const int ends[]{0, 1, 3, 7};
-    for (int k = 0; k < 3; ++k) {
-      PlanStage& stage = worker.stages[static_cast<std::size_t>(k)];
-      stage.first_layer = ends[k];
-      stage.end_layer = ends[k + 1];
-      stage.devices = {{"n", k}};
+    int first = 0;
+    for (const int end : ends) {
+      PlanStage& stage = worker.stages.emplace_back();
+      stage.first_layer = first;
+      stage.end_layer = first = end;
+      stage.devices = {{"n", static_cast<int>(worker.stages.size()) - 1}};
     }
   }
+  return plan;
+}
+
+std::vector<int> ends_of(const PlanVirtualWorker& worker) {
+  std::vector<int> ends;
+  for (const PlanStage& stage : worker.stages) ends.push_back(stage.end_layer);
+  return ends;
+}
+
+TEST(SearchMoves, ExchangedStagesTakeTheirLayersAlong) {
+  const Plan plan = two_workers({1, 3, 7});
   const Plan other = exchanged_stages(plan, {1}, 0, 2);
   EXPECT_EQ(other.virtual_workers[0], plan.virtual_workers[0]);
   const std::vector<PlanStage>& stages = other.virtual_workers[1].stages;
-  const std::vector<int> ends{stages[0].end_layer, stages[1].end_layer, stages[2].end_layer};
-  EXPECT_EQ(ends, (std::vector<int>{4, 6, 7}));
+  EXPECT_EQ(ends_of(other.virtual_workers[1]), (std::vector<int>{4, 6, 7}));
   EXPECT_EQ(stages[0].devices.front().index, 2);
   EXPECT_EQ(stages[2].devices.front().index, 0);
   EXPECT_EQ(stages[1].first_layer, 4);
+}
+
+TEST(SearchMoves, SeveralCutsMoveTogether) {
+  const Plan plan = two_workers({2, 3, 5, 6});
+  const auto more = moved_cuts(plan, {1}, {0, 2}, 1);
+  EXPECT_FALSE(more);  // the last stage has one layer
+  const auto less = moved_cuts(plan, {1}, {0, 1}, -1);
+  ASSERT_TRUE(less);
+  EXPECT_EQ(less->virtual_workers[0], plan.virtual_workers[0]);
+  EXPECT_EQ(ends_of(less->virtual_workers[1]), (std::vector<int>{1, 2, 5, 6}));
+  EXPECT_EQ(less->virtual_workers[1].stages[1].first_layer, 1);
+  EXPECT_EQ(less->virtual_workers[1].stages[2].first_layer, 2);
+  EXPECT_FALSE(moved_cuts(*less, {1}, {0, 1}, -1));  // nor has the first one now
+  std::set<std::pair<std::size_t, std::size_t>> runs;
+  for (const CutRun run : cut_runs(4, Cuts::several)) runs.emplace(run.first, run.last);
+  EXPECT_EQ(runs, (std::set<std::pair<std::size_t, std::size_t>>{{0, 1}, {0, 2}, {1, 2}}));
+  EXPECT_EQ(cut_runs(4, Cuts::single).size(), 3U);
+  EXPECT_TRUE(cut_runs(1, Cuts::single).empty());
 }
 
 // What people would try first is simulated whatever else promises more.
@@ -179,6 +208,67 @@ TEST(SearchPolish, ExchangesTheDevicesOfStages) {
   const ScoredPlan after = polish(space, scores, found, found.all().front(), 1'000'000);
   EXPECT_GT(after.worth, 1.1 * before);
   EXPECT_EQ(after.plan.virtual_workers[0].stages[1].devices.front().node, "n0");
+}
+
+// Three equal devices with free links, four micro-batches; a layer takes as many milliseconds.
+class SearchPolishCuts : public testing::Test {
+ protected:
+  void plan_of(const std::vector<double>& layers, const std::vector<int>& ends) {
+    request_.cluster = test::cluster_of({{"gpu", "gpu", "gpu"}}, 1'000'000'000);
+    request_.cluster.intra_node = {1e15, 0, false};
+    request_.profile =
+        test::chain_of(static_cast<int>(layers.size()), {"gpu"}, [](const auto&) { return 1e-3; });
+    for (Measurement& m : request_.profile.measurements) {
+      for (std::size_t l = 0; l < layers.size(); ++l) {
+        m.forward[l] = 1e-3 * layers[l];
+        m.backward[l] = 2e-3 * layers[l];
+      }
+    }
+    request_.minibatch = 32;
+    request_.system = "gpipe";
+    request_.search.systems = SystemChoice::requested;
+    request_.objective = PlanObjective::throughput;
+    space_.emplace(search_rows(request_).front(), 32, cuts_, none_);
+    Knobs knobs = space_->first_knobs(3);
+    knobs.micro_batches = 4;
+    auto plan = space_->plan({{{"n0", 0}, {"n0", 1}, {"n0", 2}}}, knobs);
+    ASSERT_TRUE(plan);
+    int first = 0;
+    for (std::size_t k = 0; k < ends.size(); ++k) {
+      PlanStage& stage = plan->virtual_workers[0].stages[k];
+      stage.first_layer = first;
+      stage.end_layer = first = ends[k];
+    }
+    start_ = *std::move(plan);
+  }
+
+  Plan polished() {
+    PlanScores scores(request_.cluster, request_.profile);
+    scores.allow(1'000'000);
+    FoundPlans found(request_, scores);
+    found.add(start_, "search");
+    return polish(*space_, scores, found, found.all().front(), 1'000'000).plan;
+  }
+
+  PlanRequest request_;
+  CutCache cuts_;
+  const std::vector<Packing> none_;
+  std::optional<SearchSpace> space_;
+  Plan start_;
+};
+
+// Stages of 7, 6 and 2 ms: across the first cut alone, a layer makes 3, 10 and 2 of them; across
+// the second one, 7, 2 and 6; across both, 3, 6 and 6.
+TEST_F(SearchPolishCuts, MovesSeveralAtOnce) {
+  request_.micro_batches = 4;
+  plan_of({3, 4, 2, 4, 2}, {2, 4, 5});
+  EXPECT_EQ(ends_of(polished().virtual_workers[0]), (std::vector<int>{1, 3, 5}));
+}
+
+TEST_F(SearchPolishCuts, ForOtherDepths) {
+  plan_of({1, 1, 1, 1, 1, 1}, {2, 4, 6});
+  const Plan plan = polished();
+  EXPECT_GT(plan.micro_batches, start_.micro_batches);
 }
 
 // A plan of the first two devices; it is worth more without any one of the others.

@@ -39,12 +39,13 @@ TEST(SmallerPools, OneDeviceOfEachKindAndNode) {
               testing::UnorderedElementsAre("a|ab|", "aa|a|", "aa|b|"));
 }
 
-// Also all of a kind on a node, nodes, and two of a kind: "|ab|" is both of the first node.
+// Also all of a kind on a node or anywhere, nodes, and two of a kind: "|ab|" is both of the first
+// node.
 TEST(SmallerPools, Groups) {
   const Cluster cluster = test::cluster_of({{"a", "a", "a"}, {"a", "b"}}, 1'000'000'000);
   EXPECT_THAT(
       left_in(pools_of(cluster, true)),
-      testing::UnorderedElementsAre("aa|ab|", "aaa|a|", "aaa|b|", "|ab|", "aaa||", "a|ab|"));
+      testing::UnorderedElementsAre("aa|ab|", "aaa|a|", "aaa|b|", "|ab|", "|b|", "aaa||", "a|ab|"));
 }
 
 // Sixteen nodes of one device: without any one of them, and without any two.
