@@ -133,7 +133,7 @@ std::string search_text(const SearchResult& result, const Cluster& cluster) {
   const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
   if (shown > 0 && result.considered.front().worth > result.worth * (1 + 1e-6)) {
     text += format(
-        "chosen: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
+        "chosen: the plan of %.4g samples/s, the least stale of those within 0.5 %% of the "
         "best\n",
         chosen);
   }

@@ -60,7 +60,7 @@ struct SearchOptions {
 
 // Starts from the plans of HetPipe's policies and of the planner of every row looked at, and of
 // `seeds`, each at the minibatch that it takes itself where the request gives none; planners that
-// refuse (UserError) are noted in `considered`. Of plans within 1 % of the
+// refuse (UserError) are noted in `considered`. Of plans within half a percent of the
 // best, and no worse than any start, the one of the least staleness. UserError where nothing fits.
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options = {},
                           const std::vector<SeedPlanner>& seeds = {});

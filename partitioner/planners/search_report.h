@@ -9,8 +9,8 @@
 // What the search reports about the plan it chose.
 namespace hetpipe {
 
-// Of the plans within 1 % of the best, and no slower than `at_least`, the one of least staleness;
-// nothing where there are none.
+// Of the plans within half a percent of the best, and no slower than `at_least`, the one of least
+// staleness; nothing where there are none.
 const ScoredPlan* least_stale(const std::vector<ScoredPlan>& plans, double at_least);
 
 // What each idle device would bring: the best of the plans found that use it as well, and of some
