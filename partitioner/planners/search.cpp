@@ -415,22 +415,19 @@ void ask_rows_alone(const PlanRequest& request, const RowNames& rows, SearchResu
                     const std::function<SearchResult(const Again&)>& search) {
   if (rows.size() == 1) return;
   for (const auto& row : rows) {
-    SearchResult found = search({{row}, result.worth});
-    found.simulations += result.simulations;
-    found.actions += result.actions;
-    if (found.worth <= result.worth * kPaysAlone) {
-      result.simulations = found.simulations;
-      result.actions = found.actions;
-      continue;
-    }
-    note_inputs(request, found.plan);
-    found.bound = std::max(found.bound, result.bound);
-    found.considered = std::move(result.considered);
-    found.considered.insert(
-        found.considered.begin(),
+    const SearchResult found = search({{row}, result.worth});
+    result.simulations += found.simulations;
+    result.actions += found.actions;
+    if (found.worth <= result.worth * kPaysAlone) continue;
+    result.worth = found.worth;
+    result.plan = found.plan;
+    result.left_out = found.left_out;
+    result.bound = std::max(result.bound, found.bound);
+    note_inputs(request, result.plan);
+    result.considered.insert(
+        result.considered.begin(),
         {"search of " + row.first + " alone", describe(found.plan),
          found.plan.predicted->throughput, "", found.worth, found.plan.minibatch});
-    result = std::move(found);
   }
 }
 

@@ -168,7 +168,8 @@ class Polisher {
 
   // The one before, the next two and, of minibatches in flight, a quarter less, half more, twice.
   std::set<int> depths_around(int depth) const {
-    const std::vector<int> all = space_.depths(std::min(2 * depth, kMostInFlight));
+    const std::vector<int> all =
+        space_.depths(std::min(std::max(2 * depth, depth + 2), kMostInFlight));
     const auto now = std::find(all.begin(), all.end(), depth);
     if (now == all.end()) return {};
     std::vector<int> steps{-1, 1, 2};
