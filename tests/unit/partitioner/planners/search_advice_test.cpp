@@ -3,6 +3,7 @@
 // planner and no single system gives a plan that is worth more than 1 % more.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -239,7 +240,7 @@ TEST(SearchAdvice, NoStepIsBetterInLongRounds) {
 // left out, as a share of a polishing's work was over before (1019: 2 %); another system's plan was
 // best with half of its micro-batches (1486: 3 %); and no steps started from the third and fourth
 // plan with one virtual worker (1440: 3 %). No layer could move past a stage that has no room for
-// it (1601: 2 %), and one system by itself took another way (1457: 2 %).
+// it (1601: 2 %); 1457 is asked below, too.
 TEST(SearchAdvice, NoSystemAloneIsBetterInSmallPools) {
   for (const auto& [seed, system] : {std::pair(1239, "gpipe"),
                                      {1017, "zero-bubble"},
@@ -258,6 +259,20 @@ TEST(SearchAdvice, NoSystemAloneIsBetterInSmallPools) {
     compare(request, search_plans(request), plan_search(alone), system, systems);
     EXPECT_EQ(systems.asked, 1);
   }
+}
+
+// The search of all systems missed what HetPipe's row by itself finds, with all of its work: 2 %.
+TEST(SearchAdvice, RowsByThemselves) {
+  std::mt19937 random(1457);
+  const SearchResult found = search_plans(random_request(random));
+  double alone = 0;
+  double together = 0;
+  for (const SearchCandidate& candidate : found.considered) {
+    double& best = candidate.origin == "search of hetpipe alone" ? alone : together;
+    best = std::max(best, candidate.worth);
+  }
+  EXPECT_GT(alone, 1.02 * together);
+  EXPECT_EQ(found.worth, alone);
 }
 
 // Devices without which a search found more than one of the whole pool, and why:
