@@ -108,7 +108,7 @@ class PlanFootprints {
  public:
   PlanFootprints(const Cluster& cluster, const Profile& profile)
       : cluster_(cluster), profile_(profile) {}
-  // To the byte.
+  // To the byte. `kind`: of a cluster that has the same.
   StageFootprint of(const Plan& plan, const MemoryRule& rule, const DeviceKind& kind, int samples,
                     std::span<const int> stage_end, StageId stage);
 

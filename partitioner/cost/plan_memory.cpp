@@ -86,7 +86,9 @@ StageFootprint PlanFootprints::of(const Plan& plan, const MemoryRule& rule, cons
   const int passes = passes_of_action(plan, rule);
   FootprintTable& table =
       known_.try_emplace({updates, passes}, cluster_, profile_, passes, updates).first->second;
-  const Footprints& footprints = table.of(static_cast<int>(&kind - cluster_.kinds.data()), samples);
+  const auto same = std::find_if(cluster_.kinds.begin(), cluster_.kinds.end(),
+                                 [&](const DeviceKind& known) { return known.name == kind.name; });
+  const Footprints& footprints = table.of(static_cast<int>(same - cluster_.kinds.begin()), samples);
   StageFootprint footprint = footprints.of(stage_end, stage);
   if (traits(rule.schedule).backward == BackwardForm::split) {
     const auto at = static_cast<std::size_t>(stage.value);

@@ -62,13 +62,27 @@ void PartitionSearch::choose_ways() {
   const Link none{1e-300, kInfinity, false};
   before_.assign(at_index(m_.stages), std::vector<Link>(at_index(m_.layers), none));
   after_ = before_;
+  // Between two of these layers the same parts may hold all.
+  std::vector<int> borders;
   for (int k = 0; k < m_.stages; ++k) {
-    for (int other = 0; other < m_.stages; ++other) {
-      if (other == k) continue;
-      std::vector<Link>& ways = other < k ? before_[at_index(k)] : after_[at_index(k)];
-      for (int l = earliest_[at_index(other)]; l < latest_[at_index(other + 1)]; ++l) {
-        ways[at_index(l)] = better(ways[at_index(l)], link(other, k));
+    borders.push_back(earliest_[at_index(k)]);
+    borders.push_back(latest_[at_index(k + 1)]);
+  }
+  std::sort(borders.begin(), borders.end());
+  for (int k = 0; k < m_.stages; ++k) {
+    for (std::size_t b = 0; b + 1 < borders.size(); ++b) {
+      const int first = borders[b];
+      const int end = borders[b + 1];
+      if (first == end) continue;
+      Link earlier = none;
+      Link later = none;
+      for (int other = 0; other < m_.stages; ++other) {
+        if (other == k || !may_hold(other, first)) continue;
+        Link& way = other < k ? earlier : later;
+        way = better(way, link(other, k));
       }
+      std::fill(before_[at_index(k)].begin() + first, before_[at_index(k)].begin() + end, earlier);
+      std::fill(after_[at_index(k)].begin() + first, after_[at_index(k)].begin() + end, later);
     }
   }
 }

@@ -59,9 +59,11 @@ struct Again {
 
 class Search {
  public:
-  // `cuts` may come from searches in pools with devices of the same names and kinds.
+  // `cuts` and `simulated` may come from searches in pools with devices of the same names and
+  // kinds.
   Search(const PlanRequest& request, const SearchOptions& options,
          const std::vector<SeedPlanner>& seeds, CutCache& cuts,
+         const std::shared_ptr<SimulatedPlans>& simulated,
          std::optional<Again> again = std::nullopt)
       : given_(request),
         again_(std::move(again)),
@@ -71,7 +73,7 @@ class Search {
         rows_(search_rows(given_)),
         effort_(search_effort(request_.cluster)),
         budget_(options.actions > 0 ? options.actions : effort_.actions),
-        scores_(request_.cluster, request_.profile),
+        scores_(request_.cluster, request_.profile, simulated),
         found_(request_, scores_),
         speeds_(kind_speeds(request_, *request_.minibatch)),
         pool_(request_, speeds_, cuts),
@@ -437,14 +439,15 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
                           const std::vector<SeedPlanner>& seeds) {
   check_request(request);
   CutCache cuts;
-  Search whole(request, options, seeds, cuts);
+  const auto simulated = std::make_shared<SimulatedPlans>(request.cluster, request.profile);
+  Search whole(request, options, seeds, cuts, simulated);
   SearchResult result = whole.run();
   const auto devices = request.cluster.devices().size();
   if (!result.exact && devices > 1 && devices <= kSmallPool) {
     const SearchEffort effort = search_effort(request.cluster);
     if (effort.asks_rows_alone) {
       ask_rows_alone(request, whole.rows_near(kNearBestAlone), result, [&](const Again& row) {
-        return Search(request, options, {}, cuts, row).run();
+        return Search(request, options, {}, cuts, simulated, row).run();
       });
     }
     const RowNames rows = whole.rows_near(kNearBest);
@@ -453,7 +456,7 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
       CutCache own;
       own.tables = cuts.tables;
       CutCache& of_less = effort.cuts_anew ? own : cuts;
-      return Search(less, options, {}, of_less, Again{rows, result.worth, idle}).run();
+      return Search(less, options, {}, of_less, simulated, Again{rows, result.worth, idle}).run();
     };
     leave_out_what_costs(request, result, effort.leaves_out_groups, again);
   }

@@ -86,6 +86,12 @@ class DepthChooser {
     return true;
   }
 
+  bool can_be_cut(int depth) {
+    Knobs knobs = knobs_;
+    SearchSpace::depth_of(space_, knobs) = depth;
+    return space_.plan(composition_, knobs, Recut::where_needed).has_value();
+  }
+
   // Of these depths the one that promises most.
   int best_of(const std::vector<int>& depths) const {
     const auto most = [&](int depth) {
@@ -163,7 +169,13 @@ double estimated_throughput(SearchSpace& space, const Plan& plan) {
 std::vector<DepthChoice> depth_choices(SearchSpace& space, const Allocation& composition) {
   DepthChooser chooser(space, composition);
   std::vector<int> slow;  // depths that are cut by themselves, which takes long
-  for (const int d : space.depths(kMostInFlight)) {
+  const std::vector<int> depths = space.depths(kMostInFlight);
+  // More slices of a minibatch need less memory; only what is not sliced has nothing to unpack.
+  if (!space.chooses_in_flight() && depths.size() > 2 && !chooser.can_be_cut(depths.back())) {
+    chooser.choose(depths.front(), Recut::where_needed);
+    return std::move(chooser).best_first();
+  }
+  for (const int d : depths) {
     const std::vector<Recut> ways = space.recuts(d);
     // How many are in flight changes no part's time.
     if (ways.size() == 1 || !chooser.choose(d, Recut::for_few_slices)) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -21,27 +22,69 @@ std::int64_t work_of(const Simulation& simulation) {
   return simulation.actions + simulation.rates / kRatesPerAction;
 }
 
-// The parts of a plan that all its virtual workers share.
-std::string common_key(const Plan& plan) {
-  std::string key = plan.system + '/' + plan.schedule + '/' + plan.weights + '/' + plan.sync +
-                    format("/%d/%d/%d/%s", plan.minibatch, plan.micro_batches, plan.in_flight,
-                           plan.optimizer.c_str());
-  if (plan.server) {
-    key += format("/D%d/%d/%s/%s/%s", plan.server->clock_distance, plan.server->round,
-                  plan.server->placement.c_str(), plan.server->pulls_newest() ? "newest" : "bound",
-                  plan.server->push_precision.c_str());
-    for (const std::string& node : plan.server->nodes) key += '/' + node;
-  }
+std::string server_key(const Plan& plan) {
+  if (!plan.server) return "";
+  std::string key =
+      format("/D%d/%d/%s/%s/%s", plan.server->clock_distance, plan.server->round,
+             plan.server->placement.c_str(), plan.server->pulls_newest() ? "newest" : "bound",
+             plan.server->push_precision.c_str());
+  for (const std::string& node : plan.server->nodes) key += '/' + node;
   return key;
 }
 
-// Whether a plan fits was asked before.
-SimulationRequest without_ledgers(CostTable& costs) {
-  SimulationRequest request;
-  request.ledgers = false;
-  request.costs = &costs;
-  return request;
+// The parts of a plan that all its virtual workers share.
+std::string common_key(const Plan& plan) {
+  return plan.system + '/' + plan.schedule + '/' + plan.weights + '/' + plan.sync +
+         format("/%d/%d/%d/%s", plan.minibatch, plan.micro_batches, plan.in_flight,
+                plan.optimizer.c_str()) +
+         server_key(plan);
 }
+
+// Of these what its times hang on: systems that differ in the versions of weights alone take
+// equally long.
+std::string common_timing_key(const Plan& plan) {
+  const System system = composition(plan);
+  const WeightTraits& weights = traits(system.weights);
+  return format("%d/%d/%d%d/%d/%d/%d/%d", static_cast<int>(system.schedule),
+                static_cast<int>(system.sync), weights.update_by_wave ? 1 : 0,
+                weights.recomputes ? 1 : 0, static_cast<int>(updates_of(plan)), plan.minibatch,
+                plan.micro_batches, plan.in_flight) +
+         server_key(plan);
+}
+
+// Virtual workers with the same key have the same kinds on nodes that hang together in the same
+// way: nodes are numbered as they come, but named where a rule or a server may know them.
+class WorkerKeys {
+ public:
+  WorkerKeys(const Cluster& cluster, const Plan& plan)
+      : cluster_(cluster),
+        named_(plan.server ||
+               std::any_of(cluster.between.begin(), cluster.between.end(),
+                           [](const LinkBetween& rule) { return !rule.nodes.empty(); })) {}
+
+  std::string of(const PlanVirtualWorker& worker) {
+    std::string key = format("|%d", worker.minibatch.value_or(0));
+    for (const PlanStage& stage : worker.stages) {
+      key += ';' + std::to_string(stage.end_layer);
+      if (stage.recompute) key += 'r';
+      for (const DeviceName& device : stage.devices) {
+        key += ',' + cluster_.kind_of(device).name + '@' + node(device.node);
+      }
+      for (const int share : stage.shares) key += ':' + std::to_string(share);
+    }
+    return key;
+  }
+
+ private:
+  std::string node(const std::string& name) {
+    if (named_) return name;
+    return std::to_string(numbers_.emplace(name, numbers_.size()).first->second);
+  }
+
+  const Cluster& cluster_;
+  bool named_;
+  std::map<std::string, std::size_t> numbers_;
+};
 
 // In rounds of many waves a worker mostly works without exchanging anything, and it takes as many
 // simulated actions to see more. What no flush ends cannot do without its servers.
@@ -65,28 +108,27 @@ std::string sums_key(const Plan& plan, std::size_t vw) {
 
 }  // namespace
 
-PlanScores::PlanScores(const Cluster& cluster, const Profile& profile)
-    : cluster_(cluster), profile_(profile), footprints_(cluster, profile) {}
+const SimulatedPlans::Known* SimulatedPlans::find(const std::string& key) const {
+  const auto known = known_.find(key);
+  return known == known_.end() ? nullptr : &known->second;
+}
 
-// Virtual workers with the same key have the same kinds on nodes that hang together in the same
-// way: nodes are numbered as they come, but named where a rule or a server may know them.
+PlanScores::PlanScores(const Cluster& cluster, const Profile& profile,
+                       std::shared_ptr<SimulatedPlans> simulated)
+    : cluster_(cluster),
+      profile_(profile),
+      simulated_(simulated ? std::move(simulated)
+                           : std::make_shared<SimulatedPlans>(cluster, profile)) {}
+
 std::string PlanScores::key(const Plan& plan, std::size_t vw) const {
-  const bool named = std::any_of(cluster_.between.begin(), cluster_.between.end(),
-                                 [](const LinkBetween& rule) { return !rule.nodes.empty(); }) ||
-                     plan.server;
-  std::map<std::string, int> nodes;
-  std::string key = common_key(plan);
-  const PlanVirtualWorker& worker = plan.virtual_workers[vw];
-  key += format("|%d", worker.minibatch.value_or(0));
-  for (const PlanStage& stage : worker.stages) {
-    key += format(";%d%s", stage.end_layer, stage.recompute ? "r" : "");
-    for (const DeviceName& device : stage.devices) {
-      const auto number = nodes.emplace(device.node, static_cast<int>(nodes.size())).first->second;
-      key += ',' + cluster_.kind_of(device).name + '@' +
-             (named ? device.node : std::to_string(number));
-    }
-    for (const int share : stage.shares) key += format(":%d", share);
-  }
+  WorkerKeys workers(cluster_, plan);
+  return common_key(plan) + workers.of(plan.virtual_workers[vw]);
+}
+
+std::string PlanScores::timing_key(const Plan& plan) const {
+  WorkerKeys workers(cluster_, plan);
+  std::string key = common_timing_key(plan);
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) key += workers.of(worker);
   return key;
 }
 
@@ -96,8 +138,8 @@ bool PlanScores::fits(const Plan& plan, std::size_t vw) {
   const PlanVirtualWorker& worker = plan.virtual_workers[vw];
   const VirtualWorkerId id{static_cast<int>(vw)};
   for (std::size_t k = 0; k < worker.stages.size(); ++k) {
-    const auto needs =
-        replica_needs(plan, cluster_, profile_, id, StageId{static_cast<int>(k)}, &footprints_);
+    const auto needs = replica_needs(plan, cluster_, profile_, id, StageId{static_cast<int>(k)},
+                                     &simulated_->footprints());
     const bool all = std::none_of(needs.begin(), needs.end(),
                                   [](const StageNeed& need) { return need.missing() > 0; });
     if (!all) known->second = false;
@@ -142,17 +184,33 @@ std::int64_t PlanScores::actions_of(const Plan& plan) const {
   return known == throughput_.end() ? 0 : known->second.actions;
 }
 
+SimulatedPlans::Known PlanScores::simulated(const Plan& plan, Patience patience) {
+  std::string key = timing_key(plan);
+  if (const SimulatedPlans::Known* known = simulated_->find(key)) {
+    actions_ += known->actions;
+    return *known;
+  }
+  SimulationRequest request;
+  request.ledgers = false;  // whether the plan fits was asked before
+  request.costs = &costs_of(plan);
+  request.schedules = &simulated_->schedules();
+  if (patience == Patience::usual) request.most_rates = kMostRates;
+  const Simulation simulation = simulate(plan, cluster_, profile_, request);
+  const SimulatedPlans::Known known{simulation.throughput, simulation.iteration_seconds,
+                                    work_of(simulation)};
+  actions_ += known.actions;
+  ++simulations_;
+  simulated_->add(std::move(key), known);
+  return known;
+}
+
 std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience) {
   const auto [known, is_new] = throughput_.emplace(key(plan), Simulated{});
   if (!is_new) return known->second.throughput;
   try {
     if (!fits(plan)) return std::nullopt;
-    SimulationRequest request = without_ledgers(costs_of(plan));
-    if (patience == Patience::usual) request.most_rates = kMostRates;
-    const Simulation simulation = simulate(plan, cluster_, profile_, request);
-    known->second = {simulation.throughput, work_of(simulation)};
-    actions_ += known->second.actions;
-    ++simulations_;
+    const SimulatedPlans::Known& simulation = simulated(plan, patience);
+    known->second = {simulation.throughput, simulation.actions};
   } catch (const TooManyRates&) {
     actions_ += kMostRates / kRatesPerAction;
     why_not_ = "too many messages share its links to simulate it in a search";
@@ -176,10 +234,7 @@ std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
   one.virtual_workers = {plan.virtual_workers[vw]};
   try {
     if (!fits(one)) return std::nullopt;
-    const Simulation simulation = simulate(one, cluster_, profile_, without_ledgers(costs_of(one)));
-    actions_ += work_of(simulation);
-    ++simulations_;
-    known->second = simulation.iteration_seconds;
+    known->second = simulated(one, Patience::however_long).iteration_seconds;
   } catch (const UserError& error) {
     why_not_ = error.what();
   }

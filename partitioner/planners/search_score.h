@@ -3,23 +3,51 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
+#include "partitioner/simulator/lowered_schedules.h"
 #include "partitioner/simulator/stage_times.h"
 
 // The score of a plan in the search: whether it fits and its simulated speed. Looked up
 // once for plans, and for virtual workers, that are alike; the work is counted.
 namespace hetpipe {
 
+// What the searches of one request have simulated, whatever the pool that they leave, and the
+// system whose plan has the same times. The cluster is the whole pool, whose kinds and nodes they
+// all know.
+class SimulatedPlans {
+ public:
+  struct Known {
+    double throughput = 0;         // samples/s
+    double iteration_seconds = 0;  // per minibatch of every virtual worker
+    std::int64_t actions = 0;
+  };
+  SimulatedPlans(const Cluster& cluster, const Profile& profile) : footprints_(cluster, profile) {}
+  PlanFootprints& footprints() { return footprints_; }
+  LoweredSchedules& schedules() { return schedules_; }
+  const Known* find(const std::string& key) const;
+  void add(std::string key, const Known& known) { known_.emplace(std::move(key), known); }
+
+ private:
+  PlanFootprints footprints_;
+  LoweredSchedules schedules_;
+  std::unordered_map<std::string, Known> known_;
+};
+
 class PlanScores {
  public:
-  PlanScores(const Cluster& cluster, const Profile& profile);
+  // What `simulated` knows counts as if it were simulated once more, so that no search hangs on
+  // those before it.
+  PlanScores(const Cluster& cluster, const Profile& profile,
+             std::shared_ptr<SimulatedPlans> simulated = nullptr);
 
   // So many more actions, from here on, until spent() holds.
   void allow(std::int64_t actions) { most_actions_ = actions_ + actions; }
@@ -49,13 +77,15 @@ class PlanScores {
   static std::string key(const Plan& plan);
   bool fits(const Plan& plan, std::size_t vw);
   std::string key(const Plan& plan, std::size_t vw) const;
+  std::string timing_key(const Plan& plan) const;
+  SimulatedPlans::Known simulated(const Plan& plan, Patience patience);
 
   CostTable& costs_of(const Plan& plan);
 
   const Cluster& cluster_;
   const Profile& profile_;
   std::map<Updates, CostTable> costs_;
-  PlanFootprints footprints_;
+  std::shared_ptr<SimulatedPlans> simulated_;
   std::int64_t most_actions_ = 0;
   std::int64_t actions_ = 0;
   std::int64_t simulations_ = 0;

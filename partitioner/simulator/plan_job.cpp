@@ -2,13 +2,11 @@
 #include "partitioner/simulator/plan_job.h"
 
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <optional>
-#include <tuple>
 
 #include "base/huge_pages.h"
 #include "base/index.h"
-#include "partitioner/schedule/lower.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "partitioner/simulator/all_reduce.h"
 #include "partitioner/simulator/network.h"
@@ -22,8 +20,8 @@ namespace {
 // The actions of every process, one after another, as operations of the engine.
 class Builder {
  public:
-  Builder(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-          KeepActions keep, bool exchanges, Replay* replay)
+  Builder(const Plan& plan, const System& system, CostTable& costs, LoweredSchedules& schedules,
+          int minibatches, KeepActions keep, bool exchanges, Replay* replay)
       : plan_(plan),
         exchanges_(exchanges),
         system_(system),
@@ -32,7 +30,8 @@ class Builder {
         replay_(replay),
         passes_(passes_of(system.schedule, plan.micro_batches)),
         network_(costs.cluster(), result_.engine,
-                 costs.cluster().emulated() ? Sharing::queued : Sharing::fair) {
+                 costs.cluster().emulated() ? Sharing::queued : Sharing::fair),
+        schedules_(schedules) {
     result_.minibatches = minibatches;
   }
 
@@ -48,7 +47,7 @@ class Builder {
     for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
       connect_worker(workers_[vw], plan_.virtual_workers[vw], passes_, result_.minibatches, costs_,
                      result_.processes, network_);
-      schedules_of_.push_back(&schedule_of(vw));
+      schedules_of_.push_back(schedule_of(vw));
     }
     add_synchronisation();
     drop_unshared_interfaces(result_.engine);
@@ -71,25 +70,19 @@ class Builder {
   }
   bool waves() const { return exchanges_ && plan_.server && traits(system_.sync).waves(); }
 
-  // Virtual workers of one form share their schedule.
-  const Schedule& schedule_of(std::size_t vw) {
-    const Pipeline& pipeline = workers_[vw].pipeline;
+  std::shared_ptr<const Schedule> schedule_of(std::size_t vw) {
+    const PlanVirtualWorker& worker = plan_.virtual_workers[vw];
+    ScheduleRequest request = schedule_request(plan_, worker, system_.schedule);
+    request.end = end_of(static_cast<int>(vw));
     Lowering how;
     how.sync = waves() ? StageSync::waves : StageSync::all_reduce;
     how.in_flight = waves() ? plan_.in_flight : 1;
     how.round = waves() ? plan_.server->round : 1;
-    how.end = end_of(static_cast<int>(vw));
-    for (const PlanStage& stage : plan_.virtual_workers[vw].stages) {
+    how.end = request.end;
+    for (const PlanStage& stage : worker.stages) {
       how.recompute.push_back(recomputes(stage, system_.weights));
     }
-    const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute, how.end});
-    if (added) {
-      ScheduleRequest request =
-          schedule_request(plan_, plan_.virtual_workers[vw], system_.schedule);
-      request.end = how.end;
-      at->second = lower(generate(system_.schedule, request), how);
-    }
-    return at->second;
+    return schedules_.of(system_.schedule, request, how);
   }
 
   void add_synchronisation() {
@@ -339,8 +332,8 @@ class Builder {
   PlanJob result_;
   Network network_;
   std::vector<PlanWorker> workers_;
-  std::map<std::tuple<int, std::vector<bool>, Minibatch>, Schedule> schedules_;
-  std::vector<const Schedule*> schedules_of_;  // [virtual worker], lowered
+  LoweredSchedules& schedules_;
+  std::vector<std::shared_ptr<const Schedule>> schedules_of_;  // [virtual worker]
   std::optional<AllReduce> all_reduce_;
   std::optional<RecordedSums> recorded_sums_;  // in its place
   std::optional<ServerTraffic> servers_;
@@ -348,9 +341,10 @@ class Builder {
 
 }  // namespace
 
-PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       KeepActions keep, bool exchanges, Replay* replay) {
-  return Builder(plan, system, costs, minibatches, keep, exchanges, replay).build();
+PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs,
+                       LoweredSchedules& schedules, int minibatches, KeepActions keep,
+                       bool exchanges, Replay* replay) {
+  return Builder(plan, system, costs, schedules, minibatches, keep, exchanges, replay).build();
 }
 
 }  // namespace hetpipe

@@ -8,6 +8,7 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/schedule.h"
 #include "partitioner/simulator/engine.h"
+#include "partitioner/simulator/lowered_schedules.h"
 #include "partitioner/simulator/plan_workers.h"
 #include "partitioner/simulator/server_traffic.h"
 
@@ -38,7 +39,8 @@ struct PlanJob {
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.
 // Without `exchanges` virtual workers push and pull nothing. `replay`: recorded times; may be null.
-PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       KeepActions keep, bool exchanges, Replay* replay = nullptr);
+PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs,
+                       LoweredSchedules& schedules, int minibatches, KeepActions keep,
+                       bool exchanges, Replay* replay = nullptr);
 
 }  // namespace hetpipe

@@ -10,6 +10,7 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/limits.h"
+#include "partitioner/simulator/lowered_schedules.h"
 #include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/plan_job.h"
 #include "partitioner/simulator/replay.h"
@@ -61,7 +62,9 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
   if (request.durations) {
     replay.emplace(*request.durations, plan.virtual_workers.size(), asked);
   }
-  run.job = build_plan_job(plan, system, costs, minibatches,
+  LoweredSchedules own;
+  LoweredSchedules& schedules = request.schedules == nullptr ? own : *request.schedules;
+  run.job = build_plan_job(plan, system, costs, schedules, minibatches,
                            request.keep_events ? KeepActions::yes : KeepActions::no,
                            request.exchanges, replay ? &*replay : nullptr);
   if (replay) {

@@ -26,6 +26,7 @@ namespace hetpipe {
 
 class CostTable;
 class Durations;
+class LoweredSchedules;
 
 struct SimulationRequest {
   // Of each virtual worker; absent: enough for a steady window (one after the other for flushes).
@@ -41,6 +42,7 @@ struct SimulationRequest {
   const Durations* durations = nullptr;
   // Of the same cluster and profile and of the plan's updates; null: worked out anew.
   CostTable* costs = nullptr;
+  LoweredSchedules* schedules = nullptr;  // null: they are made anew
 };
 
 struct SimulatedStage {
