@@ -113,7 +113,7 @@ class Improver {
       for (const int by : {1, -1}) {
         if (scores_.spent()) return better;
         const auto plan = moved_cuts(best_.plan, members, run, by);
-        if (!plan) continue;
+        if (!plan || scores_.least_seconds(*plan, members.front()) * kBetter >= most) continue;
         const auto seconds = scores_.alone(*plan, members.front());
         if (!seconds || *seconds * kBetter >= most) continue;
         if (!take(*plan)) continue;

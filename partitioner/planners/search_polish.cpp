@@ -74,7 +74,7 @@ class Polisher {
       for (const int by : {1, -1}) {
         while (!scores_.spent()) {
           auto other = moved_cuts(plan, members, run, by);
-          if (!other) break;
+          if (!other || scores_.least_seconds(*other, members.front()) * kBetter >= least) break;
           const auto seconds = scores_.alone(*other, members.front());
           if (!seconds || *seconds * kBetter >= least) break;
           plan = *std::move(other);

@@ -191,9 +191,9 @@ SimulatedPlans::Known PlanScores::simulated(const Plan& plan, Patience patience)
     return *known;
   }
   SimulationRequest request;
-  request.ledgers = false;  // whether the plan fits was asked before
+  request.stages = request.ledgers = false;  // whether the plan fits was asked before
   request.costs = &costs_of(plan);
-  request.schedules = &simulated_->schedules();
+  request.memory = &simulated_->memory();
   if (patience == Patience::usual) request.most_rates = kMostRates;
   const Simulation simulation = simulate(plan, cluster_, profile_, request);
   const SimulatedPlans::Known known{simulation.throughput, simulation.iteration_seconds,
@@ -239,6 +239,26 @@ std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
     why_not_ = error.what();
   }
   return known->second;
+}
+
+double PlanScores::least_seconds(const Plan& plan, std::size_t vw) {
+  const System system = composition(plan);
+  const PlanVirtualWorker& worker = plan.virtual_workers[vw];
+  const WorkerTimes times =
+      worker_times(plan, VirtualWorkerId{static_cast<int>(vw)}, costs_of(plan));
+  const auto positions = static_cast<std::size_t>(pipeline_of(worker, system.schedule).positions);
+  std::map<std::pair<std::size_t, std::size_t>, double> seconds;  // by position and replica
+  double most = 0;
+  for (std::size_t k = 0; k < times.size(); ++k) {
+    const int forwards = recomputes(worker.stages[k], system.weights) ? 2 : 1;
+    for (std::size_t r = 0; r < times[k].size(); ++r) {
+      const ReplicaTimes& of = times[k][r];
+      double& device = seconds[{k % positions, r}];
+      device += plan.micro_batches * (forwards * of.forward + of.backward) + of.update;
+      most = std::max(most, device);
+    }
+  }
+  return most;
 }
 
 }  // namespace hetpipe

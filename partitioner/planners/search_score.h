@@ -13,7 +13,7 @@
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
-#include "partitioner/simulator/lowered_schedules.h"
+#include "partitioner/simulator/simulation_memory.h"
 #include "partitioner/simulator/stage_times.h"
 
 // The score of a plan in the search: whether it fits and its simulated speed. Looked up
@@ -32,13 +32,13 @@ class SimulatedPlans {
   };
   SimulatedPlans(const Cluster& cluster, const Profile& profile) : footprints_(cluster, profile) {}
   PlanFootprints& footprints() { return footprints_; }
-  LoweredSchedules& schedules() { return schedules_; }
+  SimulationMemory& memory() { return memory_; }
   const Known* find(const std::string& key) const;
   void add(std::string key, const Known& known) { known_.emplace(std::move(key), known); }
 
  private:
   PlanFootprints footprints_;
-  LoweredSchedules schedules_;
+  SimulationMemory memory_;
   std::unordered_map<std::string, Known> known_;
 };
 
@@ -64,6 +64,9 @@ class PlanScores {
   // Seconds per minibatch of one virtual worker by itself, without waiting for others, and of
   // flushed pipelines between the exchanges of rounds; as above.
   std::optional<double> alone(const Plan& plan, std::size_t vw);
+
+  // What the busiest device of a virtual worker computes in a minibatch: no simulation says less.
+  double least_seconds(const Plan& plan, std::size_t vw);
 
   // Actions that simulating this plan took; 0 where it was not.
   std::int64_t actions_of(const Plan& plan) const;

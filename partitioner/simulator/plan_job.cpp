@@ -21,7 +21,7 @@ namespace {
 class Builder {
  public:
   Builder(const Plan& plan, const System& system, CostTable& costs, LoweredSchedules& schedules,
-          int minibatches, KeepActions keep, bool exchanges, Replay* replay)
+          int minibatches, KeepActions keep, bool exchanges, Replay* replay, PlanJob reused)
       : plan_(plan),
         exchanges_(exchanges),
         system_(system),
@@ -29,9 +29,11 @@ class Builder {
         keep_(keep),
         replay_(replay),
         passes_(passes_of(system.schedule, plan.micro_batches)),
+        result_(std::move(reused)),
         network_(costs.cluster(), result_.engine,
                  costs.cluster().emulated() ? Sharing::queued : Sharing::fair),
         schedules_(schedules) {
+    result_.clear();
     result_.minibatches = minibatches;
   }
 
@@ -134,6 +136,7 @@ class Builder {
     const PlanProcess& process = result_.processes[at(index)];
     const PlanWorker& worker = workers_[at(process.virtual_worker)];
     const StageActions& actions = actions_of(process);
+    result_.computing.push_back(0);
     for (const Action& action : actions) {
       if (keep_ == KeepActions::yes) {
         result_.first_op.push_back(static_cast<std::int64_t>(result_.engine.ops.size()));
@@ -215,9 +218,11 @@ class Builder {
     return {result_.processes[at(place.process)].virtual_worker, place.stage, place.replica};
   }
   void compute(Timed what, const StagePlace& place, const Action& action, double modelled) {
-    result_.engine.compute(replay_ ? replay_->computing(what, replica_of(place), action.minibatch,
+    const double seconds = replay_ ? replay_->computing(what, replica_of(place), action.minibatch,
                                                         action.micro, modelled)
-                                   : modelled);
+                                   : modelled;
+    result_.computing.back() += seconds;
+    result_.engine.compute(seconds);
   }
   // Recorded seconds of what is waited for, if there are any.
   std::optional<double> waited(Timed what, const StagePlace& place, Minibatch p, int micro) {
@@ -341,10 +346,28 @@ class Builder {
 
 }  // namespace
 
+void PlanJob::clear() {
+  engine.clear();
+  minibatches = 0;
+  processes.clear();
+  computing.clear();
+  actions = 0;
+  recorded.clear();
+  first_op.clear();
+  recorded_end.clear();
+  computed.clear();
+  updated.clear();
+  sync_bytes_between_nodes = 0;
+  complete.clear();
+  gates.clear();
+}
+
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs,
                        LoweredSchedules& schedules, int minibatches, KeepActions keep,
-                       bool exchanges, Replay* replay) {
-  return Builder(plan, system, costs, schedules, minibatches, keep, exchanges, replay).build();
+                       bool exchanges, Replay* replay, PlanJob reused) {
+  return Builder(plan, system, costs, schedules, minibatches, keep, exchanges, replay,
+                 std::move(reused))
+      .build();
 }
 
 }  // namespace hetpipe

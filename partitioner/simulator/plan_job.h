@@ -25,6 +25,7 @@ struct PlanJob {
   EngineJob engine;
   int minibatches = 0;                     // of the virtual worker that has most
   std::vector<PlanProcess> processes;      // by virtual worker, position, replica
+  std::vector<double> computing;           // [process]: s that it computes
   std::int64_t actions = 0;                //
   std::vector<Action> recorded;            // process after process, where they are kept
   std::vector<std::int64_t> first_op;      // [recorded]
@@ -35,12 +36,15 @@ struct PlanJob {
   double sync_bytes_between_nodes = 0;  // parameters and gradients, per minibatch of each
   std::vector<int> complete;            // of ServerTraffic, as the gates
   std::vector<std::vector<GateMark>> gates;
+
+  void clear();  // keeps most of the memory
 };
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.
 // Without `exchanges` virtual workers push and pull nothing. `replay`: recorded times; may be null.
+// `reused`: one whose memory it takes.
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs,
                        LoweredSchedules& schedules, int minibatches, KeepActions keep,
-                       bool exchanges, Replay* replay = nullptr);
+                       bool exchanges, Replay* replay = nullptr, PlanJob reused = {});
 
 }  // namespace hetpipe

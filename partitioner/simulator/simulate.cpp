@@ -10,10 +10,10 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/limits.h"
-#include "partitioner/simulator/lowered_schedules.h"
 #include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/plan_job.h"
 #include "partitioner/simulator/replay.h"
+#include "partitioner/simulator/simulation_memory.h"
 
 namespace hetpipe {
 namespace {
@@ -31,8 +31,8 @@ struct Window {
 };
 
 struct Run {
-  PlanJob job;
-  EngineTimes times;
+  const PlanJob& job;
+  const EngineTimes& times;
   Minibatch wave = 1;    // minibatches of one
   bool bounded = false;  // nobody is more than D waves ahead
   std::optional<Replayed> replayed{};
@@ -49,32 +49,30 @@ struct Run {
   }
 };
 
-Run play(const Plan& plan, const System& system, CostTable& costs, const SimulationRequest& request,
-         int minibatches) {
+// In the memory that it is given, until the next one is played there.
+Run play(const Plan& plan, const System& system, CostTable& costs, SimulationMemory& memory,
+         const SimulationRequest& request, int minibatches) {
   // As many as the file has of each virtual worker, unless another number is asked for.
   const bool all = request.durations && minibatches == request.durations->minibatches();
   const std::optional<int> asked = all ? std::nullopt : std::optional(minibatches);
   check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
-  Run run;
-  run.wave = request.exchanges ? plan.wave_length() : plan.in_flight;
-  run.bounded = traits(system.sync).bounded;
   std::optional<Replay> replay;
   if (request.durations) {
     replay.emplace(*request.durations, plan.virtual_workers.size(), asked);
   }
-  LoweredSchedules own;
-  LoweredSchedules& schedules = request.schedules == nullptr ? own : *request.schedules;
-  run.job = build_plan_job(plan, system, costs, schedules, minibatches,
-                           request.keep_events ? KeepActions::yes : KeepActions::no,
-                           request.exchanges, replay ? &*replay : nullptr);
-  if (replay) {
-    replay->check_all_played();
-    run.replayed = replay->replayed();
-  }
-  Engine engine;
-  run.times = engine.play(run.job.engine, {request.seed, request.jitter, request.most_rates});
+  memory.job =
+      build_plan_job(plan, system, costs, memory.schedules, minibatches,
+                     request.keep_events ? KeepActions::yes : KeepActions::no, request.exchanges,
+                     replay ? &*replay : nullptr, std::move(memory.job));
+  if (replay) replay->check_all_played();
+  Run run{memory.job, memory.engine.play(memory.job.engine,
+                                         {request.seed, request.jitter, request.most_rates})};
+  run.wave = request.exchanges ? plan.wave_length() : plan.in_flight;
+  run.bounded = traits(system.sync).bounded;
+  if (!replay) return run;
+  run.replayed = replay->replayed();
   for (const std::int64_t end : run.job.engine.end) {
-    if (run.replayed && end > 0) {
+    if (end > 0) {
       run.replayed->seconds =
           std::max(run.replayed->seconds, run.times.end[static_cast<std::size_t>(end) - 1]);
     }
@@ -107,11 +105,11 @@ std::optional<Window> settled(const Run& run) {
 
 // Minibatches follow one another without a barrier: each device starts the next as soon as its own
 // work is done.
-Run play_flush(const Plan& plan, const System& system, CostTable& costs,
+Run play_flush(const Plan& plan, const System& system, CostTable& costs, SimulationMemory& memory,
                const SimulationRequest& request, Window& window) {
   int minibatches = request.minibatches.value_or(request.jitter > 0 ? kJitteredMinibatches : 3);
   for (;; minibatches *= 2) {
-    Run run = play(plan, system, costs, request, minibatches);
+    Run run = play(plan, system, costs, memory, request, minibatches);
     const bool asked = request.minibatches || request.jitter > 0;
     const std::optional<Window> steady = asked ? std::nullopt : settled(run);
     const bool more = minibatches < kMostMinibatches &&
@@ -125,7 +123,7 @@ Run play_flush(const Plan& plan, const System& system, CostTable& costs,
 // The edges of a run are left out: waves that fill or drain the pipeline, and those that a faster
 // virtual worker may be ahead.
 Run play_continuous(const Plan& plan, const System& system, CostTable& costs,
-                    const SimulationRequest& request, Window& window) {
+                    SimulationMemory& memory, const SimulationRequest& request, Window& window) {
   const Minibatch wave = request.exchanges ? plan.wave_length() : plan.in_flight;
   std::size_t stages = 1;
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
@@ -140,7 +138,7 @@ Run play_continuous(const Plan& plan, const System& system, CostTable& costs,
   const Minibatch waves = minibatches / wave;
   window = {waves > 1 ? wave : 0, minibatches};  // of a run that is shorter than a round: all of it
   if (waves > warm_up + edge) window = {warm_up * wave, (waves - edge) * wave};
-  return play(plan, system, costs, request, static_cast<int>(minibatches));
+  return play(plan, system, costs, memory, request, static_cast<int>(minibatches));
 }
 
 // A part of a run; what an operation has of it.
@@ -198,16 +196,10 @@ double stretched(const Run& run, const Window& window, double wave_seconds) {
 
 // Seconds that the busiest device of the virtual worker (-1: of all) computes.
 double most_computed(const Run& run, int virtual_worker) {
-  const EngineJob& job = run.job.engine;
   double most = 0;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     if (virtual_worker >= 0 && run.job.processes[p].virtual_worker != virtual_worker) continue;
-    double seconds = 0;
-    const auto first = static_cast<std::size_t>(job.first_op(static_cast<int>(p)));
-    for (std::size_t i = first; i < static_cast<std::size_t>(job.end[p]); ++i) {
-      if (job.ops[i].kind == OpKind::compute) seconds += job.ops[i].seconds;
-    }
-    most = std::max(most, seconds);
+    most = std::max(most, run.job.computing[p]);
   }
   return most;
 }
@@ -373,7 +365,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   result.actions = run.job.actions;
   result.rates = run.times.rates;
   result.replayed = run.replayed;
-  for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
+  for (std::size_t p = 0; request.stages && p < run.job.processes.size(); ++p) {
     // Behind a flush some devices are done earlier than others, always by as much.
     if (traits(system.schedule).has_flush) {
       start = window.begin == 0 ? 0 : run.at(marks, p, window.begin - 1);
@@ -478,8 +470,10 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
   // Where virtual workers may be ahead, minibatches can be even for a while and are not later.
   const bool ahead = traits(system.sync).rounds || (plan.server && plan.server->clock_distance > 0);
   const bool by_minibatch = traits(system.schedule).has_flush && !ahead;
-  const Run run = by_minibatch ? play_flush(plan, system, costs, request, window)
-                               : play_continuous(plan, system, costs, request, window);
+  SimulationMemory scratch;
+  SimulationMemory& memory = request.memory == nullptr ? scratch : *request.memory;
+  const Run run = by_minibatch ? play_flush(plan, system, costs, memory, request, window)
+                               : play_continuous(plan, system, costs, memory, request, window);
   Simulation result = measure(run, window, plan, system, request);
   if (!request.ledgers) return result;
   for (SimulatedStage& row : result.stages) {

@@ -26,7 +26,7 @@ namespace hetpipe {
 
 class CostTable;
 class Durations;
-class LoweredSchedules;
+struct SimulationMemory;
 
 struct SimulationRequest {
   // Of each virtual worker; absent: enough for a steady window (one after the other for flushes).
@@ -34,6 +34,7 @@ struct SimulationRequest {
   std::uint64_t seed = 0;  // of the jitter
   double jitter = 0;       // relative standard deviation of every compute time
   bool keep_events = false;
+  bool stages = true;   // what each of them does; none without
   bool ledgers = true;  // of every stage's memory; 0 without
   bool exchanges =
       true;  // virtual workers push and pull; without: the pace that they cannot exceed
@@ -42,7 +43,7 @@ struct SimulationRequest {
   const Durations* durations = nullptr;
   // Of the same cluster and profile and of the plan's updates; null: worked out anew.
   CostTable* costs = nullptr;
-  LoweredSchedules* schedules = nullptr;  // null: they are made anew
+  SimulationMemory* memory = nullptr;  // null: its own
 };
 
 struct SimulatedStage {
