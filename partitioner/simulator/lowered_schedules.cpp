@@ -2,12 +2,6 @@
 #include "partitioner/simulator/lowered_schedules.h"
 
 namespace hetpipe {
-namespace {
-
-constexpr std::size_t kMostActions = 4'000'000;
-
-}  // namespace
-
 std::shared_ptr<const Schedule> LoweredSchedules::of(ScheduleRule rule,
                                                      const ScheduleRequest& request,
                                                      const Lowering& how) {
@@ -27,7 +21,7 @@ std::shared_ptr<const Schedule> LoweredSchedules::of(ScheduleRule rule,
   auto lowered = std::make_shared<const Schedule>(lower(generate(rule, request), how));
   std::size_t actions = 0;
   for (const StageActions& stage : *lowered) actions += stage.size();
-  if (actions_ + actions > kMostActions) {
+  if (actions_ + actions > most_actions_) {
     known_.clear();
     actions_ = 0;
   }

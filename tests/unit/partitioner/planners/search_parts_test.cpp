@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search starts from, what it asks of smaller pools, and what it takes for a fit.
+// What the search starts from, and what it asks of smaller pools.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,14 +10,12 @@
 
 #include "../cases.h"
 #include "base/index.h"
-#include "partitioner/cost/memory.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/search_compositions.h"
 #include "partitioner/planners/search_effort.h"
 #include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_run.h"
 #include "partitioner/planners/search_score.h"
-#include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
 namespace search_parts_test {
@@ -201,91 +199,6 @@ TEST(SearchLeavesOut, TwoDevicesOfWhichOneIsNotMissed) {
   EXPECT_EQ(result.worth, 100);
   EXPECT_EQ(asked, 4 + 4);
   EXPECT_TRUE(result.considered.empty());
-}
-
-// Two replicas of one kind with unequal shares: the larger share decides, wherever it stands.
-TEST(SearchScores, FitsByTheLargestOfUnequalShares) {
-  PlanRequest request;
-  request.cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
-  request.profile = test::chain_of(2, {"a"}, [](const auto&) { return 1e-3; });
-  for (Measurement& m : request.profile.measurements) {
-    m.output_bytes.assign(2, 32'000'000);
-    m.stash_bytes = m.output_bytes;
-  }
-  request.system = "dapple";
-  Plan plan = blank_plan(request);
-  plan.minibatch = 32;
-  plan.virtual_workers.resize(1);
-  PlanStage stage;
-  stage.end_layer = 2;
-  stage.devices = request.cluster.devices();
-  stage.shares = {8, 24};
-  plan.virtual_workers[0].stages = {stage};
-  const auto bytes = [&](int replica) {
-    return stage_ledger(plan, request.cluster, request.profile, VirtualWorkerId{0}, StageId{0},
-                        replica)
-        .total();
-  };
-  ASSERT_LT(bytes(0), bytes(1));
-  for (const auto& shares : {std::vector<int>{8, 24}, std::vector<int>{24, 8}}) {
-    const std::int64_t most = std::max(bytes(0), bytes(1));
-    plan.virtual_workers[0].stages[0].shares = shares;
-    request.cluster.kinds[0].memory = most;
-    EXPECT_TRUE(PlanScores(request.cluster, request.profile).fits(plan));
-    request.cluster.kinds[0].memory = most - 1;
-    EXPECT_FALSE(PlanScores(request.cluster, request.profile).fits(plan));
-  }
-}
-
-// What a search remembers of ledgers and costs changes none of them.
-TEST(SearchScores, AreThoseOfLedgersAndSimulations) {
-  PlanRequest request = six_devices();
-  for (const char* system : {"hetpipe", "zero-bubble", "gpipe", "xpipe"}) {
-    request.system = system;
-    request.search.systems = SystemChoice::requested;
-    request.policy = "search";
-    const Plan plan = make_plan(request);
-    PlanScores scores(request.cluster, request.profile);
-    for (int again = 0; again < 2; ++again) {
-      EXPECT_TRUE(scores.fits(plan)) << system;
-      EXPECT_DOUBLE_EQ(*scores.throughput(plan),
-                       simulate(plan, request.cluster, request.profile).throughput)
-          << system;
-    }
-    std::int64_t most = 0;
-    for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-      for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
-        most = std::max(
-            most, stage_ledger(plan, request.cluster, request.profile,
-                               VirtualWorkerId{static_cast<int>(vw)}, StageId{static_cast<int>(k)})
-                      .total());
-      }
-    }
-    Cluster tight = request.cluster;
-    for (DeviceKind& kind : tight.kinds) kind.memory = most;
-    EXPECT_TRUE(PlanScores(tight, request.profile).fits(plan)) << system;
-    for (DeviceKind& kind : tight.kinds) kind.memory = most - 1;
-    EXPECT_FALSE(PlanScores(tight, request.profile).fits(plan)) << system;
-  }
-}
-
-// A worker alone takes between rounds what it takes where its gradients are all-reduced with
-// nobody, and seeing that takes a fraction of the actions.
-TEST(SearchScores, OfOneWorkerAloneNeedNoRounds) {
-  PlanRequest request = six_devices();
-  request.system = "data-parallel";
-  request.sync = "outer";
-  Plan plan = make_plan(request);
-  ASSERT_GT(plan.server->round, 1);
-  PlanScores rounds(request.cluster, request.profile);
-  const double seconds = *rounds.alone(plan, 0);
-  PlanScores whole(request.cluster, request.profile);
-  ASSERT_TRUE(whole.throughput(plan));
-  EXPECT_LT(4 * rounds.actions(), whole.actions());
-  plan.sync = "all-reduce";
-  plan.server.reset();
-  plan.virtual_workers.resize(1);
-  EXPECT_DOUBLE_EQ(seconds, simulate(plan, request.cluster, request.profile).iteration_seconds);
 }
 
 // Whether the search looks further in a pool: up to twelve devices, or up to 24 of more than four
