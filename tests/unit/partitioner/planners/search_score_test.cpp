@@ -20,7 +20,8 @@
 namespace hetpipe {
 namespace search_score_test {
 
-// Updates take longer by some optimizers, and activations cost something.
+// Updates take longer by some optimizers, activations cost something, and the last layer has the
+// first one's parameters.
 PlanRequest six_devices() {
   PlanRequest request;
   request.cluster =
@@ -35,6 +36,7 @@ PlanRequest six_devices() {
     m.stash_bytes = m.output_bytes;
   }
   for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 400'000;
+  request.profile.layers.back().shares = request.profile.layers.front().name;
   request.minibatch = 32;
   request.search = {SystemChoice::requested, {0}, {"default"}};
   return request;
@@ -134,6 +136,9 @@ std::vector<Plan> variants(const Plan& plan) {
     if (other == plan || !why_senseless(other).empty()) return;
     all.push_back(std::move(other));
   };
+  for (const std::string& weights : sensible_weights(composition(plan))) {
+    vary([&](Plan& p) { p.weights = weights; });
+  }
   vary([](Plan& p) { p.optimizer = "adam"; });
   vary([](Plan& p) { p.minibatch = 64; });
   vary([](Plan& p) { p.micro_batches = p.micro_batches == 2 ? 4 : 2; });

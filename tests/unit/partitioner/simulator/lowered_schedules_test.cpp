@@ -92,7 +92,11 @@ TEST(SimulationMemories, LeaveNothingBehind) {
   SimulationMemory memory;
   for (const char* system : {"hetpipe", "gpipe", "pipedream", "ssp", "zero-bubble", "hetpipe"}) {
     request.system = system;
-    const Plan plan = make_plan(request);
+    Plan plan = make_plan(request);
+    if (plan.server) {  // with gates
+      plan.server->clock_distance = 1;
+      plan.server->pull = "newest";
+    }
     SimulationRequest how;
     how.keep_events = true;
     const Simulation own = simulate(plan, request.cluster, request.profile, how);
