@@ -83,6 +83,24 @@ const Partition* SearchSpace::fitting(const std::optional<Partition>& known,
   return fits(row_.request.cluster, same) ? &*known : nullptr;
 }
 
+// With early backwards a stage holds few micro-batches of a minibatch between their F and their B:
+// as if the minibatch were no more.
+void SearchSpace::slice(PartitionRequest& request, int micro_batches) {
+  request.minibatch = minibatch_;
+  request.micro_batches = micro_batches;
+  if (chooses_in_flight() || micro_batches == 1) return;
+  ScheduleRequest schedule;
+  schedule.stages = static_cast<int>(request.devices.size());
+  schedule.micro_batches = micro_batches;
+  int most = 1;
+  for (const HeldCounts& held : held_.of(row_.parts.schedule, schedule)) {
+    most = std::max(most, held.together);
+  }
+  if (most >= micro_batches) return;
+  request.minibatch = minibatch_ / micro_batches * most;
+  request.micro_batches = most;
+}
+
 const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
                                                  const Knobs& knobs, Recut recut,
                                                  double message_weight,
@@ -92,8 +110,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   PartitionRequest request;
   request.devices = std::move(devices);
   request.tables = known_.tables;
-  request.minibatch = minibatch_;
-  request.micro_batches = knobs.micro_batches;
+  slice(request, knobs.micro_batches);
   request.optimizer = optimizer_of_stages(row_.parts, blank_.optimizer);
   request.updates = updates_of(row_.parts, blank_.optimizer);
   request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
@@ -116,12 +133,14 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   // Most knobs only need more memory: the best cut for what needs least stays so while it fits.
   // Micro-batches change what parts take of the time, too: in large pools, where cutting for each
   // number of them takes too long, improve() moves the cuts.
+  const bool for_few_slices = !has_few_devices() || recut == Recut::for_few_slices;
   PartitionRequest least = request;
   least.in_flight = 1;
   least.server = false;
   least.clock_distance = 0;
   least.round = 1;
-  if (!row_.request.micro_batches && (!has_few_devices() || recut == Recut::for_few_slices)) {
+  if (!row_.request.micro_batches && for_few_slices) {
+    least.minibatch = minibatch_;
     least.micro_batches = usual_slices(minibatch_);
   }
   const auto& base = cut_anew(key_of(least), least);
@@ -133,12 +152,18 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   const Partition* same = fitting(base, request);
   if (same == nullptr && one_less != known_.partitions.end())
     same = fitting(one_less->second, request);
+  if (same == nullptr && for_few_slices && request.micro_batches < knobs.micro_batches) {
+    PartitionRequest smallest = request;
+    slice(smallest, depths(kMostInFlight).back());
+    same = fitting(cut_anew(key_of(smallest), smallest), request);
+  }
   if (same != nullptr) {
     std::optional<Partition> copy = *same;
     return known_.partitions.emplace(key, std::move(copy)).first->second;
   }
   // Where not even the least fits, more does not either, unless smaller slices need less.
-  if (!base && least.micro_batches >= request.micro_batches) {
+  if (!base && least.minibatch <= request.minibatch &&
+      least.micro_batches >= request.micro_batches) {
     return known_.partitions.emplace(key, std::nullopt).first->second;
   }
   return cut_anew(key, request);

@@ -74,6 +74,11 @@ void add_sync(std::vector<SearchRow>& rows, PlannerRule planner, SyncRule sync) 
   rows.push_back(std::move(row));
 }
 
+// Plans do not limit what DAPPLE holds: its warm-up is then that of PipeDream-flush.
+ScheduleRule in_plans(ScheduleRule rule) {
+  return rule == ScheduleRule::flush_1f1b ? ScheduleRule::dapple_pa : rule;
+}
+
 }  // namespace
 
 std::vector<SearchRow> search_rows(const PlanRequest& request) {
@@ -106,7 +111,7 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
     // Virtual workers of one device are in the others; there remains the planner.
     const bool planner_alone = without_pipeline(row.parts);
     if (!planner_alone &&
-        !seen.insert({row.parts.schedule, row.parts.weights, row.parts.sync}).second) {
+        !seen.insert({in_plans(row.parts.schedule), row.parts.weights, row.parts.sync}).second) {
       continue;
     }
     rows.push_back(std::move(row));

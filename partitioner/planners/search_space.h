@@ -17,6 +17,7 @@
 #include "partitioner/planners/planner.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/search_packing.h"
+#include "partitioner/schedule/counts.h"
 
 // What the search may choose from, and how a choice becomes a plan.
 namespace hetpipe {
@@ -125,6 +126,7 @@ class SearchSpace {
                                       std::vector<DeviceName>* in_order);
 
  private:
+  void slice(PartitionRequest& request, int micro_batches);
   const std::optional<Partition>& cut_anew(const std::string& key, PartitionRequest request);
   std::optional<LikelyPartition> likely(const PartitionRequest& request) const;
   const Partition* fitting(const std::optional<Partition>& known,
@@ -137,6 +139,7 @@ class SearchSpace {
   SearchRow row_;
   int minibatch_;
   int max_stages_ = 1;
+  HeldTable held_;
   Plan blank_;
   CutCache& known_;
   mutable std::map<std::tuple<int, std::string, int>, PlanServer> servers_;  // by knobs

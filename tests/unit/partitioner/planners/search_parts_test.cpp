@@ -16,6 +16,7 @@
 #include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_run.h"
 #include "partitioner/planners/search_score.h"
+#include "partitioner/schedule/generate.h"
 
 namespace hetpipe {
 namespace search_parts_test {
@@ -34,6 +35,26 @@ std::set<std::string> origins(const SearchResult& result) {
   std::set<std::string> names;
   for (const SearchCandidate& candidate : result.considered) names.insert(candidate.origin);
   return names;
+}
+
+// Plans do not limit what DAPPLE holds: without a limit it does what PipeDream-flush does, whose
+// row would find the same plans.
+TEST(SearchRows, OfSystemsThatDoTheSameAreOne) {
+  std::set<std::string> systems;
+  for (const SearchRow& row : search_rows(six_devices())) systems.insert(row.request.system);
+  EXPECT_TRUE(systems.contains("dapple"));
+  EXPECT_FALSE(systems.contains("pipedream-flush"));
+  EXPECT_TRUE(systems.contains("gpipe"));
+  for (const int stages : {1, 2, 5}) {
+    for (const int micro_batches : {1, 3, 8}) {
+      ScheduleRequest request;
+      request.stages = stages;
+      request.micro_batches = micro_batches;
+      request.end = 2;
+      EXPECT_EQ(generate(ScheduleRule::dapple_pa, request),
+                generate(ScheduleRule::flush_1f1b, request));
+    }
+  }
 }
 
 // PipeDream's planner plans for its own weights and for 2BW's: the memory of these is another.
