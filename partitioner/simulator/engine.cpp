@@ -139,7 +139,13 @@ void Engine::prepare(const EngineJob& job) {
   reserve_huge(in_line_, job.transfers.size());
   in_line_.assign(job.transfers.size(), -1);
   queues_.assign(job.routes.size(), {});
-  interfaces_.assign(static_cast<std::size_t>(job.interfaces), {});
+  flows_.assign(job.routes.size(), {});
+  interfaces_.resize(static_cast<std::size_t>(job.interfaces));
+  for (Interface& interface : interfaces_) {
+    interface.flows.clear();
+    interface.seen = 0;
+    interface.dirty = false;
+  }
 }
 
 void Engine::check_end() const {
@@ -221,7 +227,7 @@ bool Engine::send(std::int32_t process, const Op& op) {
   ensure(queue.waiting < 0, "one sender at most waits for a queue");
   queue.waiting = process;
   queue.buffer = room;
-  if (queue.rate > 0) schedule(route.queue);
+  if (at(flows_, route.queue).rate > 0) schedule(route.queue);
   return false;
 }
 

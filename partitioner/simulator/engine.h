@@ -148,24 +148,26 @@ class Engine {
   struct Queue {
     double left = 0;    // bytes of the transfer under way, at `since`
     double since = 0;   //
-    double rate = 0;    // bytes/s; 0: idle, or not settled yet
     double target = 0;  // what is left at its next event
     double behind = 0;  // bytes that stand in line
     double depart = 0;  // of the transfer under way
     std::int32_t current = -1;
-    std::int32_t head = -1, tail = -1;     // in line
-    std::int32_t waiting = -1;             // the sender that blocks
-    double buffer = 0;                     // until this much is left
-    std::int32_t interface[2] = {-1, -1};  // out, in
-    std::int32_t next[2] = {-1, -1};       // among an interface's flows
-    std::int32_t previous[2] = {-1, -1};   //
-    std::uint32_t stamp = 0;               //
-    std::uint32_t seen = 0;                // by which settling
+    std::int32_t head = -1, tail = -1;  // in line
+    std::int32_t waiting = -1;          // the sender that blocks
+    double buffer = 0;                  // until this much is left
+    std::uint32_t stamp = 0;
+  };
+  // What settling looks at of each queue, thousands of them each time in large pools.
+  struct Flow {
+    double rate = 0;                       // bytes/s; 0: idle, or not settled yet
+    double bandwidth = 0;                  // of the route of the transfer under way
     double share = 0;                      // of its interfaces' time; < 0: not fixed yet
+    std::int32_t interface[2] = {-1, -1};  // out, in
+    std::int32_t place[2] = {0, 0};        // among an interface's flows
+    std::uint32_t seen = 0;                // by which settling
   };
   struct Interface {
-    std::int32_t first = -1;  // flow * 2 + side
-    std::int32_t flows = 0;
+    std::vector<std::int32_t> flows;  // queue * 2 + side
     std::uint32_t seen = 0;
     bool dirty = false;
     std::int32_t place = 0;  // among those that are settled
@@ -218,11 +220,12 @@ class Engine {
   std::vector<SignalState> signals_;
   std::vector<std::int32_t> in_line_;  // [transfer] the next one in its queue
   std::vector<Queue> queues_;          // [route], of those that have their own
+  std::vector<Flow> flows_;            // likewise
   std::vector<Interface> interfaces_;
-  std::vector<std::int32_t> dirty_;  // interfaces
-  std::vector<double> shares_;       // that each of near_ could give its flows
-  std::vector<std::int32_t> near_;   // interfaces of the part that is settled
-  std::vector<std::int32_t> flows_;  // queues of it
+  std::vector<std::int32_t> dirty_;       // interfaces
+  std::vector<double> shares_;            // that each of near_ could give its flows
+  std::vector<std::int32_t> near_;        // interfaces of the part that is settled
+  std::vector<std::int32_t> near_flows_;  // queues of it
   std::uint32_t settling_ = 0;
 };
 

@@ -42,9 +42,10 @@ void Engine::post(std::int32_t transfer) {
 // changes.
 void Engine::start_next(std::int32_t index) {
   Queue& queue = at(queues_, index);
+  Flow& flow = at(flows_, index);
   if (queue.head < 0) {
     queue.current = -1;
-    queue.rate = queue.left = queue.behind = 0;
+    flow.rate = queue.left = queue.behind = 0;
     ++queue.stamp;
     leave_interfaces(index);
     return;
@@ -57,18 +58,19 @@ void Engine::start_next(std::int32_t index) {
   queue.left = transfer.bytes;
   queue.behind = queue.head < 0 ? 0 : queue.behind - transfer.bytes;
   queue.since = queue.depart = now_;
+  flow.bandwidth = route.bandwidth;
   if (route.out < 0 && route.in < 0) {
     leave_interfaces(index);
-    queue.rate = route.bandwidth;
-  } else if (goes_on && queue.interface[0] == route.out && queue.interface[1] == route.in) {
-    queue.rate = queue.share * route.bandwidth;
+    flow.rate = route.bandwidth;
+  } else if (goes_on && flow.interface[0] == route.out && flow.interface[1] == route.in) {
+    flow.rate = flow.share * route.bandwidth;
   } else {
     leave_interfaces(index);
     enter_interfaces(index, route);
-    queue.rate = 0;  // until the rates of this moment are settled
+    flow.rate = 0;  // until the rates of this moment are settled
     ++queue.stamp;
   }
-  if (queue.rate > 0) schedule(index);
+  if (flow.rate > 0) schedule(index);
 }
 
 void Engine::mark(std::int32_t interface) {
@@ -79,41 +81,37 @@ void Engine::mark(std::int32_t interface) {
 }
 
 void Engine::enter_interfaces(std::int32_t index, const EngineRoute& route) {
-  Queue& queue = at(queues_, index);
-  queue.interface[0] = route.out;
-  queue.interface[1] = route.in;
+  Flow& flow = at(flows_, index);
+  flow.interface[0] = route.out;
+  flow.interface[1] = route.in;
   for (int side = 0; side < 2; ++side) {
-    if (queue.interface[side] < 0) continue;
-    Interface& interface = at(interfaces_, queue.interface[side]);
-    queue.previous[side] = -1;
-    queue.next[side] = interface.first;
-    const std::int32_t node = 2 * index + side;
-    if (interface.first >= 0) at(queues_, interface.first / 2).previous[interface.first % 2] = node;
-    interface.first = node;
-    ++interface.flows;
-    mark(queue.interface[side]);
+    if (flow.interface[side] < 0) continue;
+    Interface& interface = at(interfaces_, flow.interface[side]);
+    flow.place[side] = static_cast<std::int32_t>(interface.flows.size());
+    interface.flows.push_back(2 * index + side);
+    mark(flow.interface[side]);
   }
 }
 
+// The last one of an interface takes its place there.
 void Engine::leave_interfaces(std::int32_t index) {
-  Queue& queue = at(queues_, index);
+  Flow& flow = at(flows_, index);
   for (int side = 0; side < 2; ++side) {
-    if (queue.interface[side] < 0) continue;
-    Interface& interface = at(interfaces_, queue.interface[side]);
-    const std::int32_t next = queue.next[side];
-    const std::int32_t previous = queue.previous[side];
-    if (next >= 0) at(queues_, next / 2).previous[next % 2] = previous;
-    (previous >= 0 ? at(queues_, previous / 2).next[previous % 2] : interface.first) = next;
-    --interface.flows;
-    mark(queue.interface[side]);
-    queue.interface[side] = -1;
+    if (flow.interface[side] < 0) continue;
+    std::vector<std::int32_t>& flows = at(interfaces_, flow.interface[side]).flows;
+    const std::int32_t last = flows.back();
+    at(flows, flow.place[side]) = last;
+    at(flows_, last / 2).place[last % 2] = flow.place[side];
+    flows.pop_back();
+    mark(flow.interface[side]);
+    flow.interface[side] = -1;
   }
 }
 
 // Brings what is left of the transfer under way up to now.
 void Engine::advance(std::int32_t index) {
   Queue& queue = at(queues_, index);
-  queue.left = std::max(0.0, queue.left - queue.rate * (now_ - queue.since));
+  queue.left = std::max(0.0, queue.left - at(flows_, index).rate * (now_ - queue.since));
   queue.since = now_;
 }
 
@@ -122,7 +120,7 @@ void Engine::advance(std::int32_t index) {
 void Engine::schedule(std::int32_t index) {
   Queue& queue = at(queues_, index);
   queue.target = queue.waiting < 0 ? 0 : std::max(0.0, queue.buffer - queue.behind);
-  const double seconds = std::max(0.0, queue.left - queue.target) / queue.rate;
+  const double seconds = std::max(0.0, queue.left - queue.target) / at(flows_, index).rate;
   push(now_ + seconds, kQueue, index, ++queue.stamp);
 }
 
@@ -159,29 +157,27 @@ void Engine::settle() {
 // All flows that a change at one interface can reach, over the interfaces that they share.
 void Engine::settle_around(std::int32_t start) {
   near_.assign(1, start);
-  flows_.clear();
+  near_flows_.clear();
   at(interfaces_, start).seen = settling_;
   for (std::size_t i = 0; i < near_.size(); ++i) {
     Interface& interface = at(interfaces_, near_[i]);
     interface.place = static_cast<std::int32_t>(i);
     interface.left = 1;
-    interface.open = interface.flows;
-    for (std::int32_t node = interface.first; node >= 0;) {
-      Queue& queue = at(queues_, node / 2);
-      if (queue.seen != settling_) {
-        queue.seen = settling_;
-        queue.share = -1;
-        flows_.push_back(node / 2);
-        const std::int32_t other = queue.interface[1 - node % 2];
-        if (other >= 0 && at(interfaces_, other).seen != settling_) {
-          at(interfaces_, other).seen = settling_;
-          near_.push_back(other);
-        }
+    interface.open = static_cast<std::int32_t>(interface.flows.size());
+    for (const std::int32_t node : interface.flows) {
+      Flow& flow = at(flows_, node / 2);
+      if (flow.seen == settling_) continue;
+      flow.seen = settling_;
+      flow.share = -1;
+      near_flows_.push_back(node / 2);
+      const std::int32_t other = flow.interface[1 - node % 2];
+      if (other >= 0 && at(interfaces_, other).seen != settling_) {
+        at(interfaces_, other).seen = settling_;
+        near_.push_back(other);
       }
-      node = queue.next[node % 2];
     }
   }
-  times_.rates += static_cast<std::int64_t>(flows_.size());
+  times_.rates += static_cast<std::int64_t>(near_flows_.size());
   fill();
 }
 
@@ -196,7 +192,7 @@ void Engine::fill() {
   shares_.clear();
   for (const std::int32_t i : near_) shares_.push_back(share_at(at(interfaces_, i)));
   std::size_t fixed = 0;
-  while (fixed < flows_.size()) {
+  while (fixed < near_flows_.size()) {
     // Hundreds of interfaces, hundreds of times, in large pools: what one could give is worked out
     // only where it changes.
     const double least = least_of(shares_);
@@ -205,32 +201,30 @@ void Engine::fill() {
       if (shares_[place] > doubtful) continue;
       Interface& interface = at(interfaces_, near_[place]);
       if (interface.open == 0 || interface.left > least * kRounding * interface.open) continue;
-      for (std::int32_t node = interface.first; node >= 0;) {
-        Queue& queue = at(queues_, node / 2);
-        if (queue.share < 0) {
-          ++fixed;
-          set_rate(node / 2, least);
-          for (const std::int32_t used : queue.interface) {
-            if (used < 0) continue;
-            Interface& shared = at(interfaces_, used);
-            shared.left = std::max(0.0, shared.left - least);
-            --shared.open;
-            shares_[static_cast<std::size_t>(shared.place)] = share_at(shared);
-          }
+      for (const std::int32_t node : interface.flows) {
+        const Flow& flow = at(flows_, node / 2);
+        if (flow.share >= 0) continue;
+        ++fixed;
+        set_rate(node / 2, least);
+        for (const std::int32_t used : flow.interface) {
+          if (used < 0) continue;
+          Interface& shared = at(interfaces_, used);
+          shared.left = std::max(0.0, shared.left - least);
+          --shared.open;
+          shares_[static_cast<std::size_t>(shared.place)] = share_at(shared);
         }
-        node = queue.next[node % 2];
       }
     }
   }
 }
 
 void Engine::set_rate(std::int32_t index, double share) {
-  Queue& queue = at(queues_, index);
-  queue.share = share;
-  const double rate = share * at(job_->routes, at(job_->transfers, queue.current).route).bandwidth;
-  if (rate == queue.rate) return;
+  Flow& flow = at(flows_, index);
+  flow.share = share;
+  const double rate = share * flow.bandwidth;
+  if (rate == flow.rate) return;
   advance(index);
-  queue.rate = rate;
+  flow.rate = rate;
   schedule(index);
 }
 
