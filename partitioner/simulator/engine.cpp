@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint32_t kIndexBits = 30;
 constexpr std::uint32_t kIndexMask = (1U << kIndexBits) - 1;
+constexpr std::size_t kFewEvents = 4096;
 
 // splitmix64's finisher: neighbouring inputs give unrelated outputs.
 std::uint64_t mixed(std::uint64_t x) {
@@ -96,7 +97,7 @@ const EngineTimes& Engine::play(const EngineJob& job, const EngineOptions& optio
           ready_.push_back(index);
           break;
         case kQueue:
-          if (event.stamp == at(queues_, index).stamp) progress(index);
+          if (!is_void(event)) progress(index);
           break;
         default:
           fire(index);
@@ -104,6 +105,7 @@ const EngineTimes& Engine::play(const EngineJob& job, const EngineOptions& optio
     }
     if (!dirty_.empty()) {
       settle();
+      drop_void_events();
       if (options_.most_rates > 0 && times_.rates > options_.most_rates) throw TooManyRates();
     } else if (events_.empty()) {
       break;
@@ -120,6 +122,7 @@ void Engine::prepare(const EngineJob& job) {
   settling_ = 0;
   times_.rates = 0;
   events_.clear();
+  most_events_ = kFewEvents;
   ready_.clear();
   dirty_.clear();
   const auto zeros = [](auto& values, std::size_t count) {
@@ -267,12 +270,22 @@ void Engine::fire(std::int32_t signal) {
   }
 }
 
+bool Engine::is_void(const Event& event) const {
+  return event.what >> kIndexBits == kQueue &&
+         event.stamp != at(queues_, static_cast<std::int32_t>(event.what & kIndexMask)).stamp;
+}
+
+// Where rates change often most events are void: without them the heap stays small.
+void Engine::drop_void_events() {
+  if (events_.size() < most_events_) return;
+  std::erase_if(events_, [&](const Event& event) { return is_void(event); });
+  std::sort(events_.begin(), events_.end(), before);  // which is a heap
+  most_events_ = 2 * events_.size() + kFewEvents;
+}
+
 void Engine::push(double time, EventKind kind, std::int32_t index, std::uint32_t stamp) {
   const Event event{time, std::uint32_t{kind} << kIndexBits | static_cast<std::uint32_t>(index),
                     stamp};
-  const auto before = [](const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.what < b.what;
-  };
   std::size_t hole = events_.size();
   events_.push_back(event);
   while (hole > 0) {
@@ -285,9 +298,6 @@ void Engine::push(double time, EventKind kind, std::int32_t index, std::uint32_t
 }
 
 Engine::Event Engine::pop() {
-  const auto before = [](const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.what < b.what;
-  };
   const Event top = events_.front();
   const Event last = events_.back();
   events_.pop_back();

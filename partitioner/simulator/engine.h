@@ -145,6 +145,9 @@ class Engine {
     std::uint32_t what;   // two bits of kind, thirty of index
     std::uint32_t stamp;  // of a queue's event: void once the queue has a newer one
   };
+  static bool before(const Event& a, const Event& b) {
+    return a.time != b.time ? a.time < b.time : a.what < b.what;
+  }
   struct Queue {
     double left = 0;    // bytes of the transfer under way, at `since`
     double since = 0;   //
@@ -209,12 +212,15 @@ class Engine {
 
   void push(double time, EventKind kind, std::int32_t index, std::uint32_t stamp = 0);
   Event pop();
+  bool is_void(const Event& event) const;
+  void drop_void_events();
 
   const EngineJob* job_ = nullptr;
   EngineOptions options_;
   EngineTimes times_;
   double now_ = 0;
-  std::vector<Event> events_;  // a heap
+  std::vector<Event> events_;    // a heap
+  std::size_t most_events_ = 0;  // above which void ones are looked for
   std::vector<Process> processes_;
   std::vector<std::int32_t> ready_;  // processes
   std::vector<SignalState> signals_;
