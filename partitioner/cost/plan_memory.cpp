@@ -88,6 +88,7 @@ StageFootprint PlanFootprints::of(const Plan& plan, const MemoryRule& rule, cons
       known_.try_emplace({updates, passes}, cluster_, profile_, passes, updates).first->second;
   const auto same = std::find_if(cluster_.kinds.begin(), cluster_.kinds.end(),
                                  [&](const DeviceKind& known) { return known.name == kind.name; });
+  ensure(same != cluster_.kinds.end(), "a kind of the same cluster");
   const Footprints& footprints = table.of(static_cast<int>(same - cluster_.kinds.begin()), samples);
   StageFootprint footprint = footprints.of(stage_end, stage);
   if (traits(rule.schedule).backward == BackwardForm::split) {

@@ -90,30 +90,9 @@ PartitionSearch::TiedBound PartitionSearch::tied_with_cuts(int k, int s, int e) 
   return bound;
 }
 
-bool PartitionSearch::may_be_below(double limit, int k, int s, int e) {
+bool PartitionSearch::may_be_below(double limit, int k, int s, int e) const {
   if (objective_ == Objective::memory) return memory_value(k, memory(k, s, e, 0, 0, {})) < limit;
-  return computing(k, s, e) < limit && e <= fits_up_to(k, s);
-}
-
-int PartitionSearch::fits_up_to(int k, int s) {
-  std::vector<int>& known = fits_up_to_[at_index(at(k).symmetry)][at_index(k)];
-  if (known.empty()) known.assign(at_index(m_.layers + 1), -1);
-  int& last = known[at_index(s)];
-  if (last >= 0) return last;
-  // Near that of the start before, which is mostly known.
-  const int near = s > 0 ? std::max(s, known[at_index(s - 1)]) : s;
-  int beyond = m_.layers + 1;
-  last = s;
-  for (int step = 1, end = near; last + 1 < beyond; step *= 2) {
-    if (end > last && end < beyond) (fits(k, s, end, 0, 0, {}) ? last : beyond) = end;
-    if (last >= near) {
-      end = last + step;
-    } else {
-      end = beyond - step;
-    }
-    if (end <= last || end >= beyond) end = last + (beyond - last) / 2;
-  }
-  return last;
+  return computing(k, s, e) < limit && fits(k, s, e, 0, 0, {});
 }
 
 double PartitionSearch::relaxed(double limit, int k, int s, int e) {

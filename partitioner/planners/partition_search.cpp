@@ -31,7 +31,6 @@ PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
       next_allowed_(at_index(m_.layers + 1)),
       likely_(request.likely),
       likely_cuts_(request.likely_cuts),
-      fits_up_to_(m_.devices.size(), std::vector<std::vector<int>>(at_index(m_.stages))),
       work_limit_(request.work),
       first_limit_(std::max<std::int64_t>(patience * work_limit_, request.first_work)) {
   allow_all();

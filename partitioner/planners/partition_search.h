@@ -107,9 +107,7 @@ class PartitionSearch {
     return at(k).compute()[at_index(e)] - at(k).compute()[at_index(s)];
   }
   // Without messages; false from some e on.
-  bool may_be_below(double limit, int k, int s, int e);
-  // The last end of a part from s on that fits without messages; s: none does.
-  int fits_up_to(int k, int s);
+  bool may_be_below(double limit, int k, int s, int e) const;
   // The value whatever the other cuts are; infinite where it is not below the limit.
   double relaxed(double limit, int k, int s, int e);
   Bound with_cuts(int k);  // with the cuts made so far
@@ -142,9 +140,6 @@ class PartitionSearch {
   std::optional<LikelyPartition> likely_;
   int likely_cuts_ = 0;
   bool likely_only_ = false;
-
-  // [symmetry of the device][position][start], where it was asked; -1: not yet.
-  std::vector<std::vector<std::vector<int>>> fits_up_to_;
 
   std::vector<Position> positions_;
   std::vector<int> order_;

@@ -209,7 +209,7 @@ std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience
   if (!is_new) return known->second.throughput;
   try {
     if (!fits(plan)) return std::nullopt;
-    const SimulatedPlans::Known& simulation = simulated(plan, patience);
+    const SimulatedPlans::Known simulation = simulated(plan, patience);
     known->second = {simulation.throughput, simulation.actions};
   } catch (const TooManyRates&) {
     actions_ += kMostRates / kRatesPerAction;

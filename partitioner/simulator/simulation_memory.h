@@ -8,7 +8,7 @@
 namespace hetpipe {
 
 // What one simulation leaves to the next, one at a time: the schedules that it has made, and the
-// memory of its job and times, which takes as long to get anew as a tenth of a simulation.
+// memory of its job and times.
 struct SimulationMemory {
   LoweredSchedules schedules;
   PlanJob job;

@@ -17,19 +17,12 @@
 #include "partitioner/planners/search_run.h"
 #include "partitioner/planners/search_score.h"
 #include "partitioner/schedule/generate.h"
+#include "six_devices.h"
 
 namespace hetpipe {
 namespace search_parts_test {
 
-PlanRequest six_devices() {
-  PlanRequest request;
-  request.cluster =
-      test::cluster_of({{"fast", "fast"}, {"fast", "slow"}, {"slow", "slow"}}, 1'000'000'000);
-  request.profile = test::chain_of(12, {"fast", "slow"},
-                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
-  request.search = {SystemChoice::any, {0}, {"default"}};
-  return request;
-}
+PlanRequest six_devices() { return test::six_devices(SystemChoice::any); }
 
 std::set<std::string> origins(const SearchResult& result) {
   std::set<std::string> names;

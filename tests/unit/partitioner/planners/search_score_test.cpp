@@ -16,6 +16,7 @@
 #include "partitioner/planners/planner.h"
 #include "partitioner/planners/search_smaller_pools.h"
 #include "partitioner/simulator/simulate.h"
+#include "six_devices.h"
 
 namespace hetpipe {
 namespace search_score_test {
@@ -23,11 +24,7 @@ namespace search_score_test {
 // Updates take longer by some optimizers, activations cost something, and the last layer has the
 // first one's parameters.
 PlanRequest six_devices() {
-  PlanRequest request;
-  request.cluster =
-      test::cluster_of({{"fast", "fast"}, {"fast", "slow"}, {"slow", "slow"}}, 1'000'000'000);
-  request.profile = test::chain_of(12, {"fast", "slow"},
-                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  PlanRequest request = test::six_devices(SystemChoice::requested);
   for (Measurement& m : request.profile.measurements) {
     m.update.assign(12, 0.1e-3);
     m.damped_update.assign(12, 0.2e-3);
@@ -38,7 +35,6 @@ PlanRequest six_devices() {
   for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 400'000;
   request.profile.layers.back().shares = request.profile.layers.front().name;
   request.minibatch = 32;
-  request.search = {SystemChoice::requested, {0}, {"default"}};
   return request;
 }
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "../cases.h"
+#include "../planners/six_devices.h"
 #include "partitioner/planners/planner.h"
 #include "partitioner/simulator/simulate.h"
 #include "partitioner/simulator/simulation_memory.h"
@@ -84,11 +84,7 @@ TEST(LoweredSchedules, TakeSoMuchAtMost) {
 
 // Plans of different sizes one after the other, and one that is given up in between.
 TEST(SimulationMemories, LeaveNothingBehind) {
-  PlanRequest request;
-  request.cluster =
-      test::cluster_of({{"fast", "fast"}, {"fast", "slow"}, {"slow", "slow"}}, 1'000'000'000);
-  request.profile = test::chain_of(12, {"fast", "slow"},
-                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  PlanRequest request = test::six_devices(SystemChoice::requested);
   SimulationMemory memory;
   for (const char* system : {"hetpipe", "gpipe", "pipedream", "ssp", "zero-bubble", "hetpipe"}) {
     request.system = system;
