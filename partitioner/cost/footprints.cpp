@@ -45,24 +45,23 @@ ModelCuts::ModelCuts(const Profile& profile)
   }
 }
 
-Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> cuts,
-                       const LayerCosts& costs, int samples, int micro_batches)
-    : cuts_(std::move(cuts)),
-      samples_(samples),
-      micro_batches_(micro_batches),
-      own_memory_(costs.own_memory),
-      stash_bytes_(costs.stash_bytes),
-      output_bytes_(costs.output_bytes),
-      kept_(running_sums(stash_bytes_)),
-      gradients_(profile, costs, kept_, cuts_->of_layer) {
-  if (!costs.update_bytes.empty()) updating_.emplace(costs.update_bytes);
+LayerFootprints::LayerFootprints(const Profile& profile, std::shared_ptr<const ModelCuts> of_model,
+                                 const LayerCosts& costs, int samples_of_call)
+    : cuts(std::move(of_model)),
+      samples(samples_of_call),
+      own_memory(costs.own_memory),
+      stash_bytes(costs.stash_bytes),
+      output_bytes(costs.output_bytes),
+      kept(running_sums(stash_bytes)),
+      gradients(profile, costs, kept, cuts->of_layer) {
+  if (!costs.update_bytes.empty()) updating.emplace(costs.update_bytes);
   std::int64_t stash = 0;
-  for (std::size_t l = 0; l <= stash_bytes_.size(); ++l) {
-    sums_.push_back({cuts_->parameters[l], stash});
-    if (l == stash_bytes_.size()) break;
+  for (std::size_t l = 0; l <= stash_bytes.size(); ++l) {
+    sums.push_back({cuts->parameters[l], stash});
+    if (l == stash_bytes.size()) break;
     const bool unread =
-        !cuts_->kept_for_readers.empty() && cuts_->kept_for_readers[l] && cuts_->readers[l].empty();
-    stash += stash_bytes_[l] - (unread ? std::min(output_bytes_[l], stash_bytes_[l]) : 0);
+        !cuts->kept_for_readers.empty() && cuts->kept_for_readers[l] && cuts->readers[l].empty();
+    stash += stash_bytes[l] - (unread ? std::min(output_bytes[l], stash_bytes[l]) : 0);
   }
 }
 
@@ -79,8 +78,8 @@ StageFootprint Footprints::alone(int first, int end) const {
   footprint.gradients = backwards.gradients;
   footprint.adding = backwards.adding;
   double read = 0;
-  for (const auto& [layer, bytes] : cuts_->read) {
-    if (layer >= first && layer < end) read += bytes * (samples_ * micro_batches_);
+  for (const auto& [layer, bytes] : of_->cuts->read) {
+    if (layer >= first && layer < end) read += bytes * (of_->samples * micro_batches_);
   }
   footprint.samples = static_cast<std::int64_t>(read);
   footprint.samples_ahead = samples_ahead(first, end);
@@ -89,11 +88,11 @@ StageFootprint Footprints::alone(int first, int end) const {
 
 StageFootprint Footprints::with_received(int first, int end) const {
   StageFootprint footprint = alone(first, end);
-  for (const int producer : cuts_->crossing[static_cast<std::size_t>(first)]) {
+  for (const int producer : of_->cuts->crossing[static_cast<std::size_t>(first)]) {
     const auto at = static_cast<std::size_t>(producer);
-    const auto& readers = cuts_->readers[at];
+    const auto& readers = of_->cuts->readers[at];
     const auto reader = std::lower_bound(readers.begin(), readers.end(), first);
-    if (reader != readers.end() && *reader < end) footprint.received_once += output_bytes_[at];
+    if (reader != readers.end() && *reader < end) footprint.received_once += of_->output_bytes[at];
   }
   footprint.received = micro_batches_ * footprint.received_once;
   return footprint;
@@ -101,11 +100,11 @@ StageFootprint Footprints::with_received(int first, int end) const {
 
 StageFootprint Footprints::least(int first, int end) const {
   StageFootprint footprint = with_received(first, end);
-  for (const int producer : cuts_->crossing[static_cast<std::size_t>(end)]) {
-    if (producer >= first) footprint.sent += output_bytes_[static_cast<std::size_t>(producer)];
+  for (const int producer : of_->cuts->crossing[static_cast<std::size_t>(end)]) {
+    if (producer >= first) footprint.sent += of_->output_bytes[static_cast<std::size_t>(producer)];
   }
   footprint.sent *= micro_batches_;
-  for (const TiedWeight& tied : cuts_->tied) {
+  for (const TiedWeight& tied : of_->cuts->tied) {
     if (!tied.used_from(end) || !tied.held_by(first, end)) continue;
     if (tied.owner >= first) footprint.tied_sent += tied.bytes;
     footprint.tied_received += tied.bytes;
@@ -117,18 +116,18 @@ StageFootprint Footprints::of(std::span<const int> stage_end, StageId stage) con
   const int first = stage.value == 0 ? 0 : stage_end[static_cast<std::size_t>(stage.value - 1)];
   const int end = stage_end[static_cast<std::size_t>(stage.value)];
   StageFootprint footprint = with_received(first, end);
-  for (const int producer : cuts_->crossing[static_cast<std::size_t>(end)]) {
+  for (const int producer : of_->cuts->crossing[static_cast<std::size_t>(end)]) {
     if (producer < first) continue;
-    const auto& readers = cuts_->readers[static_cast<std::size_t>(producer)];
+    const auto& readers = of_->cuts->readers[static_cast<std::size_t>(producer)];
     int behind = end;  // one past the last layer of the stages counted
     for (const int reader : readers) {
       if (reader < behind) continue;
-      footprint.sent += output_bytes_[static_cast<std::size_t>(producer)];
+      footprint.sent += of_->output_bytes[static_cast<std::size_t>(producer)];
       behind = *std::upper_bound(stage_end.begin() + stage.value, stage_end.end(), reader);
     }
   }
   footprint.sent *= micro_batches_;
-  for (const TiedWeight& tied : cuts_->tied) {
+  for (const TiedWeight& tied : of_->cuts->tied) {
     if (!tied.used_from(end) || !tied.held_by(first, end)) continue;
     footprint.tied_received += tied.bytes;
     if (tied.owner < first) continue;
@@ -139,28 +138,11 @@ StageFootprint Footprints::of(std::span<const int> stage_end, StageId stage) con
 }
 
 void Footprints::add_late(StageFootprint& footprint, int first, int end) const {
-  add_late_parts(footprint, gradients_.of_layers(), cuts_->of_layer, output_bytes_, stash_bytes_,
-                 first, end, [&](int l) {
-                   const auto& readers = cuts_->readers[static_cast<std::size_t>(l)];
+  add_late_parts(footprint, of_->gradients.of_layers(), of_->cuts->of_layer, of_->output_bytes,
+                 of_->stash_bytes, first, end, [&](int l) {
+                   const auto& readers = of_->cuts->readers[static_cast<std::size_t>(l)];
                    return !readers.empty() && readers.back() >= end;
                  });
-}
-
-FootprintTable::FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches,
-                               Updates updates)
-    : cluster_(cluster),
-      profile_(profile),
-      cuts_(std::make_shared<const ModelCuts>(profile)),
-      micro_batches_(micro_batches),
-      updates_(updates) {}
-
-const Footprints& FootprintTable::of(int kind, int samples) {
-  const auto at = known_.find({kind, samples});
-  if (at != known_.end()) return at->second;
-  const LayerCosts costs =
-      costs_on(profile_, cluster_.kinds[static_cast<std::size_t>(kind)], samples, updates_);
-  return known_.try_emplace({kind, samples}, profile_, cuts_, costs, samples, micro_batches_)
-      .first->second;
 }
 
 }  // namespace hetpipe

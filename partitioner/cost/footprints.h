@@ -34,41 +34,63 @@ struct ModelCuts {
   std::vector<bool> kept_for_readers;        // [layer], see ProfileLayer; empty if there is none
 };
 
+// What layers need on a device that computes so many samples in a call.
+struct LayerFootprints {
+  LayerFootprints(const Profile& profile, std::shared_ptr<const ModelCuts> cuts,
+                  const LayerCosts& costs, int samples);
+
+  struct Sums {
+    std::int64_t parameters = 0;
+    std::int64_t stash = 0;
+  };
+
+  std::shared_ptr<const ModelCuts> cuts;
+  int samples;
+  bool own_memory;
+  std::vector<std::int64_t> stash_bytes;
+  std::vector<std::int64_t> output_bytes;
+  std::vector<Sums> sums;          // of the layers before each
+  std::vector<std::int64_t> kept;  // stashes of the layers before each
+  GradientPeaks gradients;
+  std::optional<RunMaxima> updating;  // none where no update has any
+};
+
 // Of a device that computes so many samples in a call, and `micro_batches` of them in one action.
 class Footprints {
  public:
-  Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> cuts, const LayerCosts& costs,
-             int samples, int micro_batches);
+  Footprints(std::shared_ptr<const LayerFootprints> layers, int micro_batches)
+      : of_(std::move(layers)), micro_batches_(micro_batches) {}
 
   // Of the layers [first, end), see StageFootprint; `stash` of one micro-batch.
   std::int64_t parameters(int first, int end) const {
-    return sums_[static_cast<std::size_t>(end)].parameters -
-           sums_[static_cast<std::size_t>(first)].parameters;
+    return of_->sums[static_cast<std::size_t>(end)].parameters -
+           of_->sums[static_cast<std::size_t>(first)].parameters;
   }
   // Grow with `end`.
   std::int64_t uses(int first, int end) const {
     std::int64_t bytes = 0;
-    for (const TiedWeight& tied : cuts_->tied) {
+    for (const TiedWeight& tied : of_->cuts->tied) {
       bytes += tied.bytes * static_cast<std::int64_t>(tied.users_in(first, end));
     }
     return bytes;
   }
   std::int64_t foreign(int first, int end) const {
     std::int64_t bytes = 0;
-    for (const TiedWeight& tied : cuts_->tied) {
+    for (const TiedWeight& tied : of_->cuts->tied) {
       if (tied.owner < first && tied.users_in(first, end) > 0) bytes += tied.bytes;
     }
     return bytes;
   }
-  const std::vector<TiedWeight>& tied() const { return cuts_->tied; }
+  const std::vector<TiedWeight>& tied() const { return of_->cuts->tied; }
   std::int64_t stash(int first, int end) const {
     const auto to = static_cast<std::size_t>(end);
-    std::int64_t bytes = sums_[to].stash - sums_[static_cast<std::size_t>(first)].stash;
-    if (cuts_->kept_for_readers.empty()) return bytes;
-    for (const int l : cuts_->crossing[to]) {
+    std::int64_t bytes = of_->sums[to].stash - of_->sums[static_cast<std::size_t>(first)].stash;
+    if (of_->cuts->kept_for_readers.empty()) return bytes;
+    for (const int l : of_->cuts->crossing[to]) {
       const auto at = static_cast<std::size_t>(l);
-      if (l < first || !cuts_->kept_for_readers[at] || cuts_->readers[at].front() < end) continue;
-      bytes -= std::min(output_bytes_[at], stash_bytes_[at]);
+      if (l < first || !of_->cuts->kept_for_readers[at] || of_->cuts->readers[at].front() < end)
+        continue;
+      bytes -= std::min(of_->output_bytes[at], of_->stash_bytes[at]);
     }
     return bytes;
   }
@@ -79,30 +101,30 @@ class Footprints {
     std::int64_t adding = 0;
   };
   Backwards backwards(int first, int end, std::int64_t stash) const {
-    const GradientPeaks::Most most = gradients_.before_last(first, end);
-    const GradientPeaks::Most last = gradients_.last(first, end);
-    const std::int64_t freed = kept_[static_cast<std::size_t>(first)] + stash;
-    const std::int64_t of_last = kept_[static_cast<std::size_t>(end)];
+    const GradientPeaks::Most most = of_->gradients.before_last(first, end);
+    const GradientPeaks::Most last = of_->gradients.last(first, end);
+    const std::int64_t freed = of_->kept[static_cast<std::size_t>(first)] + stash;
+    const std::int64_t of_last = of_->kept[static_cast<std::size_t>(end)];
     return {std::max(most.unknown, last.unknown), std::max<std::int64_t>(0, most.known - freed),
             std::max({std::int64_t{0}, most.adding - freed, last.adding - of_last})};
   }
   // No less than the larger of working and gradients.
   std::int64_t works_on_at_most(int first, int end, std::int64_t stash) const {
-    const GradientPeaks::Most most = gradients_.at_most(first, end);
+    const GradientPeaks::Most most = of_->gradients.at_most(first, end);
     return std::max({std::int64_t{0}, most.unknown,
-                     most.known - kept_[static_cast<std::size_t>(first)] - stash});
+                     most.known - of_->kept[static_cast<std::size_t>(first)] - stash});
   }
   std::int64_t samples_ahead(int first, int end) const {
-    if (!own_memory_) return 0;
+    if (!of_->own_memory) return 0;
     double most = 0;
-    for (const auto& [layer, bytes] : cuts_->read) {
-      if (layer >= first && layer < end) most = std::max(most, bytes * samples_);
+    for (const auto& [layer, bytes] : of_->cuts->read) {
+      if (layer >= first && layer < end) most = std::max(most, bytes * of_->samples);
     }
     return static_cast<std::int64_t>(most);
   }
 
   std::int64_t updating(int first, int end) const {
-    return updating_ ? updating_->of(first, end) : 0;
+    return of_->updating ? of_->updating->of(first, end) : 0;
   }
 
   // All of it, without messages. Grows with `end`.
@@ -117,39 +139,10 @@ class Footprints {
   void add_late(StageFootprint& footprint, int first, int end) const;
 
  private:
-  struct Sums {
-    std::int64_t parameters = 0;
-    std::int64_t stash = 0;
-  };
-
   StageFootprint with_received(int first, int end) const;
 
-  std::shared_ptr<const ModelCuts> cuts_;
-  int samples_;
+  std::shared_ptr<const LayerFootprints> of_;
   int micro_batches_;
-  bool own_memory_;
-  std::vector<std::int64_t> stash_bytes_;
-  std::vector<std::int64_t> output_bytes_;
-  std::vector<Sums> sums_;          // of the layers before each
-  std::vector<std::int64_t> kept_;  // stashes of the layers before each
-  GradientPeaks gradients_;
-  std::optional<RunMaxima> updating_;  // none where no update has any
-};
-
-// Those of every kind of device and size of call, each made when it is first asked for.
-class FootprintTable {
- public:
-  FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches,
-                 Updates updates);
-  const Footprints& of(int kind, int samples);  // of Cluster::kinds
-
- private:
-  const Cluster& cluster_;
-  const Profile& profile_;
-  std::shared_ptr<const ModelCuts> cuts_;
-  int micro_batches_;
-  Updates updates_;
-  std::map<std::pair<int, int>, Footprints> known_;
 };
 
 }  // namespace hetpipe

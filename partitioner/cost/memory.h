@@ -11,8 +11,8 @@
 
 #include "base/ids.h"
 #include "partitioner/cluster/cluster.h"
-#include "partitioner/cost/footprints.h"
 #include "partitioner/cost/memory_bound.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/schedule/counts.h"
@@ -103,28 +103,13 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
 MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
                           StageId stage);
 
-// Footprints of one cluster and profile, for callers that ask about many plans.
-class PlanFootprints {
- public:
-  PlanFootprints(const Cluster& cluster, const Profile& profile)
-      : cluster_(cluster), profile_(profile) {}
-  // To the byte. `kind`: of a cluster that has the same.
-  StageFootprint of(const Plan& plan, const MemoryRule& rule, const DeviceKind& kind, int samples,
-                    std::span<const int> stage_end, StageId stage);
-
- private:
-  const Cluster& cluster_;
-  const Profile& profile_;
-  std::map<std::pair<Updates, int>, FootprintTable> known_;  // by micro-batches of an action
-};
-
 // The usual query: the ledger of the device of a stage of a plan, with all chunks that it has.
 // Of the replica asked for, at its share of the samples, or of the one that needs most. A plan with
 // another `runtime` is answered with what that one holds (megatron_ledger.h). `table` keeps counts
-// between calls, `footprints` (may be null) what they are of.
+// between calls, `tables` (may be null) what they are of.
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage, std::optional<int> replica,
-                          HeldTable& table, PlanFootprints* footprints = nullptr);
+                          HeldTable& table, ModelTables* tables = nullptr);
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage,
                           std::optional<int> replica = std::nullopt);
@@ -143,7 +128,7 @@ struct StageNeed {
 // Of each replica, alike ones (of one kind of device, with equal shares) once.
 std::vector<StageNeed> replica_needs(const Plan& plan, const Cluster& cluster,
                                      const Profile& profile, VirtualWorkerId vw, StageId stage,
-                                     PlanFootprints* footprints = nullptr);
+                                     ModelTables* tables = nullptr);
 StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage);
 

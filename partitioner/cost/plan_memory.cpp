@@ -78,25 +78,20 @@ int passes_of_action(const Plan& plan, const MemoryRule& rule) {
   return traits(rule.schedule).whole_minibatches ? plan.micro_batches : 1;
 }
 
-}  // namespace
-
-StageFootprint PlanFootprints::of(const Plan& plan, const MemoryRule& rule, const DeviceKind& kind,
-                                  int samples, std::span<const int> stage_end, StageId stage) {
-  const Updates updates = updates_of(plan);
-  const int passes = passes_of_action(plan, rule);
-  FootprintTable& table =
-      known_.try_emplace({updates, passes}, cluster_, profile_, passes, updates).first->second;
-  const auto same = std::find_if(cluster_.kinds.begin(), cluster_.kinds.end(),
-                                 [&](const DeviceKind& known) { return known.name == kind.name; });
-  ensure(same != cluster_.kinds.end(), "a kind of the same cluster");
-  const Footprints& footprints = table.of(static_cast<int>(same - cluster_.kinds.begin()), samples);
-  StageFootprint footprint = footprints.of(stage_end, stage);
+StageFootprint from_tables(const Plan& plan, const MemoryRule& rule, const Profile& profile,
+                           const DeviceKind& kind, int samples, std::span<const int> stage_end,
+                           StageId stage, ModelTables& tables) {
+  const auto of_kind =
+      tables.of(profile, kind, samples, passes_of_action(plan, rule), updates_of(plan));
+  StageFootprint footprint = of_kind->footprints.of(stage_end, stage);
   if (traits(rule.schedule).backward == BackwardForm::split) {
     const auto at = static_cast<std::size_t>(stage.value);
-    footprints.add_late(footprint, at == 0 ? 0 : stage_end[at - 1], stage_end[at]);
+    of_kind->footprints.add_late(footprint, at == 0 ? 0 : stage_end[at - 1], stage_end[at]);
   }
   return footprint;
 }
+
+}  // namespace
 
 MemoryRule memory_rule(const Plan& plan) {
   const System system = composition(plan);
@@ -140,7 +135,7 @@ MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
 
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage, std::optional<int> replica,
-                          HeldTable& table, PlanFootprints* footprints) {
+                          HeldTable& table, ModelTables* tables) {
   if (plan.runtime == "megatron-deepspeed") {
     return megatron_stage_ledger(plan, cluster, profile, vw, stage);
   }
@@ -164,8 +159,9 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
       const int samples = share_of(chunk, micro_batch, r);
       const DeviceKind& kind = cluster.kind_of(chunk.devices[static_cast<std::size_t>(r)]);
       ChunkMemory memory;
-      if (footprints != nullptr) {
-        memory.footprint = footprints->of(plan, rule, kind, samples, ends, StageId{j});
+      if (tables != nullptr) {
+        memory.footprint =
+            from_tables(plan, rule, profile, kind, samples, ends, StageId{j}, *tables);
       } else {
         const LayerCosts costs = costs_on(profile, kind, samples, updates_of(plan));
         const int passes = passes_of_action(plan, rule);
@@ -199,7 +195,7 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
 
 std::vector<StageNeed> replica_needs(const Plan& plan, const Cluster& cluster,
                                      const Profile& profile, VirtualWorkerId vw, StageId stage,
-                                     PlanFootprints* footprints) {
+                                     ModelTables* tables) {
   const PlanStage& here = stages_of(plan, vw)[static_cast<std::size_t>(stage.value)];
   const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
   std::vector<StageNeed> needs;
@@ -208,10 +204,10 @@ std::vector<StageNeed> replica_needs(const Plan& plan, const Cluster& cluster,
     const DeviceKind& kind = cluster.kind_of(here.devices[r]);
     const int replica = static_cast<int>(r);
     if (!seen.emplace(&kind, share_of(here, micro_batch, replica)).second) continue;
-    needs.push_back(
-        {replica, here.devices[r],
-         stage_ledger(plan, cluster, profile, vw, stage, replica, remembered(), footprints),
-         kind.memory, kind.for_plans()});
+    needs.push_back({replica, here.devices[r],
+                     stage_ledger(plan, cluster, profile, vw, stage, replica,
+                                  tables == nullptr ? remembered() : tables->held(), tables),
+                     kind.memory, kind.for_plans()});
   }
   return needs;
 }

@@ -155,7 +155,7 @@ class DapplePlanner {
     DappleModel model;
     const auto costs = costs_by_kind(request_, samples);
     const auto kinds = kinds_present(request_.cluster);
-    const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
+    const LayerCosts& any = *costs[static_cast<std::size_t>(kinds.front())];
     model.parameter_bytes.assign(1, 0);
     std::vector<LayerLoad> loads;
     const std::vector<std::int64_t> own = own_parameter_bytes(request_.profile);
@@ -171,7 +171,7 @@ class DapplePlanner {
     model.crossing_bytes.insert(model.crossing_bytes.end(), states.output_bytes.begin(),
                                 states.output_bytes.end() - 1);
     for (const int kind : kinds) {
-      const LayerCosts& on = costs[static_cast<std::size_t>(kind)];
+      const LayerCosts& on = *costs[static_cast<std::size_t>(kind)];
       RunningSum forward{0};
       RunningSum backward{0};
       for (const int l : placed_.layers) {

@@ -18,9 +18,9 @@ DappleMemory::DappleMemory(const PlanRequest& request, const PlacedLayers& place
       samples_(plan.minibatch / plan.micro_batches),
       late_(traits(rule_.schedule).backward == BackwardForm::split),
       shares_(request, samples_),
-      footprints_(request.cluster, request.profile,
-                  traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1,
-                  updates_of(plan)) {
+      tables_(tables_of(request)),
+      passes_(traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1),
+      updates_(updates_of(plan)) {
   schedule_.micro_batches = plan.micro_batches;
   schedule_.in_flight = plan.in_flight;
   for (const DeviceKind& kind : request.cluster.kinds) memory_.push_back(kind.for_plans());
@@ -30,7 +30,7 @@ const std::vector<MemoryBound>& DappleMemory::needs_of(int stages) {
   const auto [at, fresh] = needs_.try_emplace(stages);
   if (fresh) {
     schedule_.stages = stages;
-    const auto& counts = held_.of(rule_.schedule, schedule_);
+    const auto& counts = tables_->held().of(rule_.schedule, schedule_);
     for (int k = 0; k < stages; ++k) at->second.emplace_back(rule_, counts, k);
   }
   return at->second;
@@ -72,9 +72,10 @@ bool DappleMemory::fit(const std::vector<Replica>& replicas, int stage, int coun
   const MemoryBound& need =
       needs_of(static_cast<int>(ends_.size()))[static_cast<std::size_t>(stage)];
   return std::all_of(replicas.begin(), replicas.end(), [&](const Replica& replica) {
-    const Footprints& footprints = footprints_.of(replica.kind, replica.samples);
-    ChunkMemory chunk{footprints.of(ends_, StageId{stage}), keep};
-    if (late_) footprints.add_late(chunk.footprint, first, end);
+    const DeviceKind& kind = request_.cluster.kinds[static_cast<std::size_t>(replica.kind)];
+    const auto of_kind = tables_->of(request_.profile, kind, replica.samples, passes_, updates_);
+    ChunkMemory chunk{of_kind->footprints.of(ends_, StageId{stage}), keep};
+    if (late_) of_kind->footprints.add_late(chunk.footprint, first, end);
     const std::int64_t missing =
         need.bytes(chunk, count) - memory_[static_cast<std::size_t>(replica.kind)];
     if (missing <= 0) return true;

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "partitioner/cost/footprints.h"
 #include "partitioner/cost/memory_bound.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/planners/dapple_search.h"
 #include "partitioner/planners/replicated.h"
 
@@ -46,9 +47,10 @@ class DappleMemory {
   ScheduleRequest schedule_;
   int samples_;  // of a micro-batch
   bool late_;    // W is apart from B
-  HeldTable held_;
   StageShares shares_;
-  FootprintTable footprints_;
+  std::shared_ptr<ModelTables> tables_;
+  int passes_;  // of an action
+  Updates updates_;
   std::vector<std::int64_t> memory_;               // [kind]
   std::map<int, std::vector<MemoryBound>> needs_;  // [stages][stage]
   std::map<std::tuple<int, int, std::vector<int>>, std::vector<Replica>> replicas_;

@@ -21,9 +21,10 @@ PlanStage whole_model(const PlanRequest& request, std::vector<DeviceName> device
 }
 
 double seconds_on(const PlanRequest& request, const DeviceName& device, int samples) {
-  const LayerCosts costs = costs_on(request.profile, request.cluster.kind_of(device), samples);
-  return std::accumulate(costs.forward.begin(), costs.forward.end(), 0.0) +
-         std::accumulate(costs.backward.begin(), costs.backward.end(), 0.0);
+  const auto costs = tables_of(request)->costs(request.profile, request.cluster.kind_of(device),
+                                               samples, Updates::plain);
+  return std::accumulate(costs->forward.begin(), costs->forward.end(), 0.0) +
+         std::accumulate(costs->backward.begin(), costs->backward.end(), 0.0);
 }
 
 // One stage of all devices.

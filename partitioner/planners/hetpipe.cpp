@@ -7,23 +7,20 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
-#include "partitioner/planners/partition_tables.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
 
 // By Nm and the devices' (node, kind).
 struct SharedCuts {
-  std::shared_ptr<PartitionTables> tables;
   std::map<int, std::map<std::vector<std::pair<std::string, int>>, Partition>> of;
 };
 
-std::shared_ptr<SharedCuts> share_cuts(std::shared_ptr<PartitionTables> tables) {
-  return std::make_shared<SharedCuts>(SharedCuts{std::move(tables), {}});
-}
+std::shared_ptr<SharedCuts> share_cuts() { return std::make_shared<SharedCuts>(); }
 
 namespace {
 
@@ -36,8 +33,7 @@ class Planner {
         system_(composition(request)),
         micro_batches_(request.micro_batches.value_or(1)),
         minibatch_(request.minibatch.value_or(default_minibatch(request))),
-        tables_(request.shared_cuts ? request.shared_cuts->tables
-                                    : std::make_shared<PartitionTables>()) {
+        tables_(tables_of(request)) {
     check_slices(minibatch_, micro_batches_);
     speeds_ = kind_speeds(request, minibatch_ / micro_batches_);
   }
@@ -250,7 +246,7 @@ class Planner {
   System system_;
   int micro_batches_;
   int minibatch_;
-  std::shared_ptr<PartitionTables> tables_;
+  std::shared_ptr<ModelTables> tables_;
   std::vector<double> speeds_;  // [kind]
 };
 

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/planners/partition_search.h"
-#include "partitioner/planners/partition_tables.h"
 #include "partitioner/profile/cut.h"
 #include "partitioner/profile/tied.h"
 
@@ -110,8 +110,8 @@ using CostsOfStages = std::vector<std::shared_ptr<const LayerCosts>>;
 CostsOfStages costs_of_stages(const Cluster& cluster, const Profile& profile,
                               const PartitionRequest& request,
                               const std::vector<DeviceName>& order) {
-  PartitionTables own;
-  PartitionTables& tables = request.tables ? *request.tables : own;
+  ModelTables own;
+  ModelTables& tables = request.tables ? *request.tables : own;
   CostsOfStages costs;
   for (const DeviceName& device : order) {
     costs.push_back(tables.costs(profile, cluster.kind_of(device),
@@ -180,8 +180,8 @@ Partition time_partition(const Cluster& cluster, const Profile& profile,
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
                              const PartitionRequest& request, std::vector<DeviceName> order,
                              std::vector<int> ends) {
-  PartitionTables own;
-  PartitionTables& tables = request.tables ? *request.tables : own;
+  ModelTables own;
+  ModelTables& tables = request.tables ? *request.tables : own;
   PipelineShape shape = pipeline_shape(request);
   shape.stages = static_cast<int>(order.size());
   Partition result = time_partition(cluster, profile, request, std::move(order), std::move(ends));

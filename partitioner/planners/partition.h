@@ -34,7 +34,7 @@ struct LikelyPartition {
   std::vector<std::pair<int, int>> ends;
 };
 
-class PartitionTables;
+class ModelTables;
 
 struct PartitionRequest {
   std::vector<DeviceName> devices;  // of one virtual worker, in any order
@@ -62,7 +62,7 @@ struct PartitionRequest {
   bool halves_pushes = false;  // PlanServer::halves_pushes
   int round = 1;               // waves between pushes
   // Of the layers' costs, for requests about one profile. Null: none are shared.
-  std::shared_ptr<PartitionTables> tables{};
+  std::shared_ptr<ModelTables> tables{};
 };
 
 struct PartCost {

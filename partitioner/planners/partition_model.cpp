@@ -11,7 +11,7 @@ namespace hetpipe {
 
 namespace {
 
-void read_layers(PartitionModel& model, const Profile& profile, PartitionTables& tables) {
+void read_layers(PartitionModel& model, const Profile& profile, ModelTables& tables) {
   model.cuts = tables.cuts(profile);
   for (int l = 0; l < model.layers; ++l) {
     const auto& readers = model.cuts->readers[at_index(l)];
@@ -21,7 +21,7 @@ void read_layers(PartitionModel& model, const Profile& profile, PartitionTables&
 }
 
 void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& profile,
-                  const PartitionRequest& request, PartitionTables& tables) {
+                  const PartitionRequest& request, ModelTables& tables) {
   std::map<std::pair<std::string, std::string>, int> symmetries;  // (node, kind)
   std::map<std::string, int> nodes;
   for (const DeviceName& name : request.devices) {
@@ -86,8 +86,8 @@ PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
   for (int k = 0; k < model.stages; ++k) {
     model.needs.emplace_back(pipeline_shape(request), StageId{k});
   }
-  PartitionTables own;
-  PartitionTables& tables = request.tables ? *request.tables : own;
+  ModelTables own;
+  ModelTables& tables = request.tables ? *request.tables : own;
   read_layers(model, profile, tables);
   read_devices(model, cluster, profile, request, tables);
   read_links(model, cluster, request);

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/cost/pipeline_bound.h"
 #include "partitioner/planners/partition.h"
-#include "partitioner/planners/partition_tables.h"
 #include "partitioner/profile/profile.h"
 
 // Tables for the search for a partition, as plain arrays made once: costs as prefix

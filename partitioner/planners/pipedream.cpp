@@ -75,7 +75,7 @@ class PipedreamPlanner {
       LayerLoad load;
       load.inputs = placed_.inputs[static_cast<std::size_t>(p)];
       for (const int kind : kinds) {
-        const LayerCosts& on = costs[static_cast<std::size_t>(kind)];
+        const LayerCosts& on = *costs[static_cast<std::size_t>(kind)];
         load.seconds = std::max(load.seconds, on.forward[layer] + on.backward[layer]);
         load.output_bytes = static_cast<double>(on.output_bytes[layer]);
       }

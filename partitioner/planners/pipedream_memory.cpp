@@ -15,8 +15,10 @@ PipedreamMemory::PipedreamMemory(const PlanRequest& request, const Plan& plan, i
     : rule_(memory_rule(plan)),
       samples_(batch / plan.micro_batches),
       late_(traits(rule_.schedule).backward == BackwardForm::split),
-      table_(request.cluster, request.profile,
-             traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1, updates_of(plan)) {
+      request_(request),
+      tables_(tables_of(request)),
+      passes_(traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1),
+      updates_(updates_of(plan)) {
   for (const int kind : kinds_present(request.cluster)) {
     kinds_.push_back({kind, request.cluster.kinds[static_cast<std::size_t>(kind)].for_plans(), {}});
   }
@@ -24,8 +26,7 @@ PipedreamMemory::PipedreamMemory(const PlanRequest& request, const Plan& plan, i
   schedule.stages = in_flight;
   schedule.micro_batches = plan.micro_batches;
   schedule.in_flight = plan.in_flight;
-  HeldTable held;
-  const auto& counts = held.of(rule_.schedule, schedule);
+  const auto& counts = tables_->held().of(rule_.schedule, schedule);
   for (int behind = 0; behind < in_flight; ++behind) {
     needs_.emplace_back(rule_, counts, in_flight - 1 - behind);
   }
@@ -33,11 +34,13 @@ PipedreamMemory::PipedreamMemory(const PlanRequest& request, const Plan& plan, i
 
 const Footprints& PipedreamMemory::footprints(Kind& kind, int replicas) {
   const auto at = static_cast<std::size_t>(replicas);
-  if (at >= kind.footprints.size()) kind.footprints.resize(at + 1, nullptr);
-  if (kind.footprints[at] == nullptr) {
-    kind.footprints[at] = &table_.of(kind.index, std::max(1, (samples_ + replicas - 1) / replicas));
+  if (at >= kind.tables.size()) kind.tables.resize(at + 1);
+  if (kind.tables[at] == nullptr) {
+    kind.tables[at] =
+        tables_->of(request_.profile, request_.cluster.kinds[static_cast<std::size_t>(kind.index)],
+                    std::max(1, (samples_ + replicas - 1) / replicas), passes_, updates_);
   }
-  return *kind.footprints[at];
+  return kind.tables[at]->footprints;
 }
 
 int PipedreamMemory::most_behind(int first, int end, int replicas) {

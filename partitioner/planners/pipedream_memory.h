@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <vector>
 
-#include "partitioner/cost/footprints.h"
 #include "partitioner/cost/memory_bound.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/planners/planner.h"
 
 // Whether the stages of PipeDream's dynamic programme have the memory. It knows neither how many
@@ -25,7 +26,7 @@ class PipedreamMemory {
   struct Kind {
     int index = 0;  // of Cluster::kinds
     std::int64_t memory = 0;
-    std::vector<const Footprints*> footprints;  // [replicas], made when first asked for
+    std::vector<std::shared_ptr<const KindTables>> tables;  // [replicas], made when first asked for
   };
 
   const Footprints& footprints(Kind& kind, int replicas);
@@ -33,7 +34,10 @@ class PipedreamMemory {
   MemoryRule rule_;
   int samples_;  // of a micro-batch
   bool late_;    // W is apart from B
-  FootprintTable table_;
+  const PlanRequest& request_;
+  std::shared_ptr<ModelTables> tables_;
+  int passes_;  // of an action
+  Updates updates_;
   std::vector<Kind> kinds_;
   std::vector<MemoryBound> needs_;  // by the stages behind, as far as their number counts
 };

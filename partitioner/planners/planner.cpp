@@ -19,6 +19,7 @@
 #include "partitioner/planners/search.h"
 #include "partitioner/profile/estimate.h"
 #include "partitioner/simulator/simulate.h"
+#include "partitioner/simulator/stage_times.h"
 
 namespace hetpipe {
 namespace {
@@ -365,10 +366,16 @@ Plan blank_plan(const PlanRequest& request) {
   return plan;
 }
 
+std::shared_ptr<ModelTables> tables_of(const PlanRequest& request) {
+  return request.tables ? request.tables : std::make_shared<ModelTables>();
+}
+
 void predict(const PlanRequest& request, Plan& plan) {
   if (!plan.predicted) plan.predicted = Prediction{};
   SimulationRequest how;
   how.ledgers = false;
+  CostTable costs(request.cluster, request.profile, updates_of(plan), request.tables);
+  how.costs = &costs;
   const Simulation simulation = simulate(plan, request.cluster, request.profile, how);
   plan.predicted->throughput = simulation.throughput;
   plan.predicted->label_age = label_age(plan, simulation);

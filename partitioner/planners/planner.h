@@ -28,7 +28,7 @@ struct SearchChoice {
   std::vector<std::string> placements;  // likewise
 };
 
-class PartitionTables;
+class ModelTables;
 struct SharedCuts;
 struct Simulation;
 
@@ -70,6 +70,9 @@ struct PlanRequest {
   // Is called with what is being planned ("policy np, 3 minibatches in flight"), before each step
   // that takes long in large pools. Null: nobody listens.
   std::function<void(const std::string&)> progress;
+  // For requests of the same profile, whose kinds of the same name are alike. Null: none are
+  // shared.
+  std::shared_ptr<ModelTables> tables;
   // Cuts of HetPipe's planner, for requests that differ in policy and placement alone.
   std::shared_ptr<SharedCuts> shared_cuts;  // null: none are shared
   std::string push_precision = PlanServer{}.push_precision;
@@ -97,8 +100,10 @@ struct PlanRequest {
   double most_worth(std::size_t workers, int of_minibatch, double throughput) const;
 };
 
-// `tables` as in PartitionRequest.
-std::shared_ptr<SharedCuts> share_cuts(std::shared_ptr<PartitionTables> tables);
+std::shared_ptr<SharedCuts> share_cuts();
+
+// Those of the request, or new ones.
+std::shared_ptr<ModelTables> tables_of(const PlanRequest& request);
 
 // Checks the request by itself: words, ranges, parts that cannot be combined. UserError
 // with everything at once, under the names of the command's options.

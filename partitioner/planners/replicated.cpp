@@ -100,11 +100,13 @@ std::vector<int> kinds_present(const Cluster& cluster) {
   return {kinds.begin(), kinds.end()};
 }
 
-std::vector<LayerCosts> costs_by_kind(const PlanRequest& request, int samples) {
-  std::vector<LayerCosts> costs(request.cluster.kinds.size());
+std::vector<std::shared_ptr<const LayerCosts>> costs_by_kind(const PlanRequest& request,
+                                                             int samples) {
+  const auto tables = tables_of(request);
+  std::vector<std::shared_ptr<const LayerCosts>> costs(request.cluster.kinds.size());
   for (const int kind : kinds_present(request.cluster)) {
     const auto at = static_cast<std::size_t>(kind);
-    costs[at] = costs_on(request.profile, request.cluster.kinds[at], samples);
+    costs[at] = tables->costs(request.profile, request.cluster.kinds[at], samples, Updates::plain);
   }
   return costs;
 }
@@ -143,9 +145,9 @@ std::string memory_shortage(const PlanRequest& request, const Plan& plan) {
   for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
     const auto& stages = plan.virtual_workers[v].stages;
     for (std::size_t k = 0; k < stages.size(); ++k) {
-      for (const StageNeed& need :
-           replica_needs(plan, request.cluster, request.profile,
-                         VirtualWorkerId{static_cast<int>(v)}, StageId{static_cast<int>(k)})) {
+      for (const StageNeed& need : replica_needs(
+               plan, request.cluster, request.profile, VirtualWorkerId{static_cast<int>(v)},
+               StageId{static_cast<int>(k)}, request.tables.get())) {
         if (need.missing() <= 0) continue;
         const DeviceKind& kind = request.cluster.kind_of(need.device);
         return format(

@@ -36,7 +36,8 @@ int kind_index(const Cluster& cluster, const DeviceName& device);  // of Cluster
 std::vector<int> kinds_present(const Cluster& cluster);
 
 // Costs on every kind that is present, of a call with `samples`; [kind], empty where absent.
-std::vector<LayerCosts> costs_by_kind(const PlanRequest& request, int samples);
+std::vector<std::shared_ptr<const LayerCosts>> costs_by_kind(const PlanRequest& request,
+                                                             int samples);
 
 // The slowest link between two devices of one node, and of two nodes: `between` rules that lower
 // them count as soon as they apply to any pair.
@@ -61,7 +62,7 @@ class StageShares {
 
  private:
   int samples_;
-  std::vector<LayerCosts> costs_;  // [kind]
+  std::vector<std::shared_ptr<const LayerCosts>> costs_;  // [kind]
 };
 
 // Fills the shares of each stage; equal ones, where those are asked for, stay open.

@@ -60,7 +60,7 @@ StageShares::StageShares(const PlanRequest& request, int samples)
 std::vector<int> StageShares::of(int first, int end, std::span<const int> kinds) const {
   std::vector<double> speeds;
   for (const int kind : kinds) {
-    const LayerCosts& costs = costs_[static_cast<std::size_t>(kind)];
+    const LayerCosts& costs = *costs_[static_cast<std::size_t>(kind)];
     double seconds = 0;
     for (int l = first; l < end; ++l) {
       const auto at = static_cast<std::size_t>(l);

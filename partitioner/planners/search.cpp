@@ -439,7 +439,7 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
                           const std::vector<SeedPlanner>& seeds) {
   check_request(request);
   CutCache cuts;
-  const auto simulated = std::make_shared<SimulatedPlans>(request.cluster, request.profile);
+  const auto simulated = std::make_shared<SimulatedPlans>(cuts.tables);
   Search whole(request, options, seeds, cuts, simulated);
   SearchResult result = whole.run();
   const auto devices = request.cluster.devices().size();

@@ -93,7 +93,7 @@ void SearchSpace::slice(PartitionRequest& request, int micro_batches) {
   schedule.stages = static_cast<int>(request.devices.size());
   schedule.micro_batches = micro_batches;
   int most = 1;
-  for (const HeldCounts& held : held_.of(row_.parts.schedule, schedule)) {
+  for (const HeldCounts& held : known_.tables->held().of(row_.parts.schedule, schedule)) {
     most = std::max(most, held.together);
   }
   if (most >= micro_batches) return;

@@ -146,7 +146,9 @@ void Packing::Tables::cut(const PlanRequest& request) {
   std::vector<Footprints> footprints;
   for (const DeviceClass& of : classes) {
     costs.push_back(costs_on(request.profile, at(request.cluster.kinds, of.kind), samples));
-    footprints.emplace_back(request.profile, model_cuts, costs.back(), samples, 1);
+    footprints.emplace_back(
+        std::make_shared<const LayerFootprints>(request.profile, model_cuts, costs.back(), samples),
+        1);
   }
   const std::vector<double> crossing = crossing_bytes(model_cuts->crossing, costs[0].output_bytes);
   std::vector<std::vector<double>> running;  // [class][layer]

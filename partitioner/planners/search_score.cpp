@@ -117,8 +117,7 @@ PlanScores::PlanScores(const Cluster& cluster, const Profile& profile,
                        std::shared_ptr<SimulatedPlans> simulated)
     : cluster_(cluster),
       profile_(profile),
-      simulated_(simulated ? std::move(simulated)
-                           : std::make_shared<SimulatedPlans>(cluster, profile)) {}
+      simulated_(simulated ? std::move(simulated) : std::make_shared<SimulatedPlans>()) {}
 
 std::string PlanScores::key(const Plan& plan, std::size_t vw) const {
   WorkerKeys workers(cluster_, plan);
@@ -139,7 +138,7 @@ bool PlanScores::fits(const Plan& plan, std::size_t vw) {
   const VirtualWorkerId id{static_cast<int>(vw)};
   for (std::size_t k = 0; k < worker.stages.size(); ++k) {
     const auto needs = replica_needs(plan, cluster_, profile_, id, StageId{static_cast<int>(k)},
-                                     &simulated_->footprints());
+                                     simulated_->tables().get());
     const bool all = std::none_of(needs.begin(), needs.end(),
                                   [](const StageNeed& need) { return need.missing() > 0; });
     if (!all) known->second = false;
@@ -159,7 +158,8 @@ bool PlanScores::fits(const Plan& plan) {
 
 CostTable& PlanScores::costs_of(const Plan& plan) {
   const Updates updates = updates_of(plan);
-  return costs_.try_emplace(updates, cluster_, profile_, updates).first->second;
+  return costs_.try_emplace(updates, cluster_, profile_, updates, simulated_->tables())
+      .first->second;
 }
 
 std::string PlanScores::key(const Plan& plan) {

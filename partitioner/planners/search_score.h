@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "partitioner/cluster/cluster.h"
-#include "partitioner/cost/memory.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/simulator/simulation_memory.h"
@@ -30,14 +30,16 @@ class SimulatedPlans {
     double iteration_seconds = 0;  // per minibatch of every virtual worker
     std::int64_t actions = 0;
   };
-  SimulatedPlans(const Cluster& cluster, const Profile& profile) : footprints_(cluster, profile) {}
-  PlanFootprints& footprints() { return footprints_; }
+  // `tables`: of the profile; null: its own.
+  explicit SimulatedPlans(std::shared_ptr<ModelTables> tables = nullptr)
+      : tables_(tables ? std::move(tables) : std::make_shared<ModelTables>()) {}
+  const std::shared_ptr<ModelTables>& tables() { return tables_; }
   SimulationMemory& memory() { return memory_; }
   const Known* find(const std::string& key) const;
   void add(std::string key, const Known& known) { known_.emplace(std::move(key), known); }
 
  private:
-  PlanFootprints footprints_;
+  std::shared_ptr<ModelTables> tables_;
   SimulationMemory memory_;
   std::unordered_map<std::string, Known> known_;
 };

@@ -62,11 +62,12 @@ double policy_bound(const PlanRequest& request, std::span<const double> kind_spe
 
 std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_speed,
                            const std::vector<SeedPlanner>& more, bool quick,
-                           const std::shared_ptr<PartitionTables>& tables) {
+                           const std::shared_ptr<ModelTables>& tables) {
   std::vector<Seed> seeds;
   const PlannerRule planner = row.parts.planner;
   const auto add = [&](std::string name, PlanRequest request, double bound, std::string policy) {
     request.of_search = true;
+    request.tables = tables;
     const auto plan = [request = std::move(request)](double least_worth) mutable {
       request.least_worth = least_worth;
       return candidate_plan(request);
@@ -97,7 +98,7 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
   if (planner != PlannerRule::hetpipe) return seeds;
   auto placements = row.request.search.placements;
   if (placements.empty()) placements = {row.request.placement};
-  const auto cuts = share_cuts(tables);
+  const auto cuts = share_cuts();
   for (const std::string& placement : placements) {
     for (const std::string& policy : allocation_policies()) {
       PlanRequest request = row.request;

@@ -28,6 +28,6 @@ struct Seed {
 // PartitionRequest.
 std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_speed,
                            const std::vector<SeedPlanner>& more, bool quick,
-                           const std::shared_ptr<PartitionTables>& tables);
+                           const std::shared_ptr<ModelTables>& tables);
 
 }  // namespace hetpipe

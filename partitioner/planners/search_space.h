@@ -9,11 +9,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
-#include "partitioner/planners/partition_tables.h"
 #include "partitioner/planners/planner.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/search_packing.h"
@@ -60,7 +60,7 @@ struct WorkerPace {
 // Partitions, and paces of virtual workers, by what they depend on, which the system hardly is: all
 // rows share them.
 struct CutCache {
-  std::shared_ptr<PartitionTables> tables = std::make_shared<PartitionTables>();
+  std::shared_ptr<ModelTables> tables = std::make_shared<ModelTables>();
   std::unordered_map<std::string, std::optional<Partition>> partitions;
   std::unordered_map<std::string, WorkerPace> paces;
   std::vector<Packing> packings;  // of the largest pool
@@ -139,7 +139,6 @@ class SearchSpace {
   SearchRow row_;
   int minibatch_;
   int max_stages_ = 1;
-  HeldTable held_;
   Plan blank_;
   CutCache& known_;
   mutable std::map<std::tuple<int, std::string, int>, PlanServer> servers_;  // by knobs

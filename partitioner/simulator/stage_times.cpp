@@ -10,8 +10,8 @@ namespace hetpipe {
 
 const LayerCosts& CostTable::on(const DeviceKind& kind, int batch) {
   const auto [at, added] = costs_.try_emplace({&kind, batch});
-  if (added) at->second = costs_on(profile_, kind, batch, updates_);
-  return at->second;
+  if (added) at->second = tables_->costs(profile_, kind, batch, updates_);
+  return *at->second;
 }
 
 WorkerTimes worker_times(const Plan& plan, VirtualWorkerId vw, CostTable& costs) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 
@@ -15,8 +17,13 @@ namespace hetpipe {
 // costs_on of these updates, each kind and batch worked out once.
 class CostTable {
  public:
-  CostTable(const Cluster& cluster, const Profile& profile, Updates updates)
-      : cluster_(cluster), profile_(profile), updates_(updates) {}
+  // `tables`: of the same profile; null: its own.
+  CostTable(const Cluster& cluster, const Profile& profile, Updates updates,
+            std::shared_ptr<ModelTables> tables = nullptr)
+      : cluster_(cluster),
+        profile_(profile),
+        updates_(updates),
+        tables_(tables ? std::move(tables) : std::make_shared<ModelTables>()) {}
   const LayerCosts& on(const DeviceKind& kind, int batch);
   const Cluster& cluster() const { return cluster_; }
   const Profile& profile() const { return profile_; }
@@ -25,7 +32,8 @@ class CostTable {
   const Cluster& cluster_;
   const Profile& profile_;
   Updates updates_;
-  std::map<std::pair<const DeviceKind*, int>, LayerCosts> costs_;
+  std::shared_ptr<ModelTables> tables_;
+  std::map<std::pair<const DeviceKind*, int>, std::shared_ptr<const LayerCosts>> costs_;
 };
 
 struct ReplicaTimes {

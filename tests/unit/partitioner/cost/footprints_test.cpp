@@ -50,13 +50,17 @@ Case random_case(std::mt19937& random) {
   return c;
 }
 
+std::shared_ptr<const LayerFootprints> layers_of(const Case& c) {
+  return std::make_shared<const LayerFootprints>(
+      c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8);
+}
+
 TEST(Footprints, AreThoseOfTheStagesOneByOne) {
   std::mt19937 random(7);
   for (int round = 0; round < 500; ++round) {
     const Case c = random_case(random);
     const int micro_batches = 1 + static_cast<int>(random() % 3);
-    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8,
-                           micro_batches);
+    const Footprints table(layers_of(c), micro_batches);
     int first = 0;
     for (std::size_t k = 0; k < c.ends.size(); ++k) {
       SCOPED_TRACE("round " + std::to_string(round) + ", stage " + std::to_string(k));
@@ -123,7 +127,7 @@ TEST(Footprints, OfLongSkipsAreThoseOfTheStagesOneByOne) {
   for (int round = 0; round < 300; ++round) {
     const Case c = case_of_long_skips(random);
     const int layers = c.ends.back();
-    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8, 1);
+    const Footprints table(layers_of(c), 1);
     for (int first = 0; first < layers; ++first) {
       for (int end = first + 1; end <= layers; ++end) {
         SCOPED_TRACE(format("round %d, layers %d ... %d of %d", round, first, end, layers));
@@ -164,7 +168,7 @@ TEST(Footprints, GrowWithTheirEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     const Case c = random_case(random);
-    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8, 2);
+    const Footprints table(layers_of(c), 2);
     const int layers = c.ends.back();
     for (int first = 0; first < layers; ++first) {
       for (int end = first + 1; end < layers; ++end) {
@@ -199,8 +203,7 @@ TEST(PipelineBound, IsTheLedgersToTheByte) {
     shape.clock_distance = static_cast<int>(random() % 3);
     shape.micro_batches = 1 + static_cast<int>(random() % 3);
     shape.halves_pushes = random() % 2 == 0;
-    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8,
-                           shape.micro_batches);
+    const Footprints table(layers_of(c), shape.micro_batches);
     int first = 0;
     for (std::size_t k = 0; k < c.ends.size(); ++k) {
       const StageId stage{static_cast<int>(k)};

@@ -179,7 +179,7 @@ std::vector<Plan> plans_of_all_systems(PlanRequest request) {
 // actions: in the whole pool, and in one with a device less, where others have its name.
 TEST(SearchScores, OfOtherSearchesAreItsOwn) {
   const PlanRequest request = six_devices();
-  const auto shared = std::make_shared<SimulatedPlans>(request.cluster, request.profile);
+  const auto shared = std::make_shared<SimulatedPlans>();
   PlanRequest less = request;
   less.cluster = without_device(request.cluster, {"n1", 0});
   std::int64_t simulations = 0;
@@ -209,7 +209,7 @@ TEST(SearchScores, TellWhatTakesEquallyLong) {
   request.system = "pipedream";
   Plan plan = make_plan(request);
   plan.optimizer = "sgd-momentum";
-  const auto shared = std::make_shared<SimulatedPlans>(request.cluster, request.profile);
+  const auto shared = std::make_shared<SimulatedPlans>();
   const auto simulations_of = [&](const Plan& asked, const Cluster& cluster) {
     PlanScores scores(cluster, request.profile, shared);
     EXPECT_TRUE(scores.throughput(asked));

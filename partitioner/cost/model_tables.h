@@ -10,9 +10,10 @@
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/footprints.h"
 #include "partitioner/profile/profile.h"
+#include "partitioner/schedule/counts.h"
 
-// What the layers of one profile cost on kinds of devices, worked out once for all partitions that
-// are asked for.
+// What the layers of one profile cost on kinds of devices and what pipelines hold, worked out once
+// for all plans that are looked at.
 namespace hetpipe {
 
 // Of one kind, at micro-batches of one size, so many of them in a minibatch.
@@ -22,7 +23,7 @@ struct KindTables {
   Footprints footprints;
 };
 
-class PartitionTables {
+class ModelTables {
  public:
   // Always asked with the same profile, or equal ones, and with kinds of different names.
   const std::shared_ptr<const ModelCuts>& cuts(const Profile& profile);
@@ -30,12 +31,15 @@ class PartitionTables {
                                           int samples, Updates updates);
   std::shared_ptr<const KindTables> of(const Profile& profile, const DeviceKind& kind, int samples,
                                        int micro_batches, Updates updates);
+  HeldTable& held() { return held_; }
 
  private:
+  using Key = std::tuple<std::string, int, Updates>;  // kind, samples
   std::shared_ptr<const ModelCuts> cuts_;
-  // By kind, samples and updates; and micro-batches.
-  std::map<std::tuple<std::string, int, Updates>, std::shared_ptr<const LayerCosts>> costs_;
-  std::map<std::tuple<std::string, int, Updates, int>, std::shared_ptr<const KindTables>> known_;
+  std::map<Key, std::shared_ptr<const LayerCosts>> costs_;
+  std::map<Key, std::shared_ptr<const LayerFootprints>> footprints_;
+  std::map<std::pair<Key, int>, std::shared_ptr<const KindTables>> known_;  // and micro-batches
+  HeldTable held_;
 };
 
 }  // namespace hetpipe
