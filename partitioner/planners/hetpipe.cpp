@@ -12,6 +12,7 @@
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/simulator/simulate.h"
+#include "partitioner/simulator/stage_times.h"
 
 namespace hetpipe {
 
@@ -213,6 +214,8 @@ class Planner {
     SimulationRequest how;
     how.exchanges = request_.round || !traits(system_.sync).rounds;
     if (!how.exchanges) plan.server->round = 1;
+    CostTable costs(request_.cluster, request_.profile, updates_of(plan), tables_);
+    how.costs = &costs;
     const Simulation simulation = simulate(plan, request_.cluster, request_.profile, how);
     prediction.throughput = simulation.throughput;
     prediction.label_age = label_age(plan, simulation);

@@ -10,6 +10,9 @@ void PartitionSearch::search_order(const std::vector<int>& order) {
   set_order(order);
   work_ += std::int64_t{m_.stages} * m_.layers;
   bound_starts();
+  for (int k = 0; k <= m_.stages; ++k) {
+    if (earliest_[at_index(k)] > latest_[at_index(k)]) return;
+  }
   // Where parts may start tells which stages may hold a skip tensor's other end, and that sharpens
   // the relaxed costs, which in turn rule out starts.
   do {
@@ -24,7 +27,7 @@ void PartitionSearch::search_order(const std::vector<int>& order) {
   descend(0, 0);
 }
 
-// The layers at which part k may start, computing alone: no later than the parts before it reach,
+// The layers at which part k may start, without messages: no later than the parts before it reach,
 // no earlier than those from it on can finish.
 void PartitionSearch::bound_starts() {
   earliest_.assign(at_index(m_.stages + 1), m_.layers);
@@ -33,21 +36,56 @@ void PartitionSearch::bound_starts() {
   const bool bounded = objective_ == Objective::time && found_.value < kInfinity;
   for (int k = 1; k < m_.stages; ++k) {
     const int most = m_.layers - (m_.stages - k);
-    latest_[at_index(k)] =
-        bounded ? std::min(most, reach(at(k - 1), latest_[at_index(k - 1)])) : most;
+    const int before = latest_[at_index(k - 1)];
+    latest_[at_index(k)] = std::min(most, farthest_that_fits(k - 1, before));
+    if (bounded) {
+      latest_[at_index(k)] = std::min(latest_[at_index(k)], reach(at(k - 1), before));
+    }
   }
   for (int k = m_.stages - 1; k >= 0; --k) {
-    earliest_[at_index(k)] = k;
+    earliest_[at_index(k)] = std::max(k, first_that_fits(k, earliest_[at_index(k + 1)]));
     if (!bounded) continue;
     const auto& compute = at(k).compute();
     const double limit = compute[at_index(earliest_[at_index(k + 1)])] - found_.value;
     const auto first = std::upper_bound(compute.begin(), compute.end(), limit);
-    earliest_[at_index(k)] = std::max(k, static_cast<int>(first - compute.begin()));
+    earliest_[at_index(k)] =
+        std::max(earliest_[at_index(k)], static_cast<int>(first - compute.begin()));
   }
   for (std::size_t k = 0; k < ranges_.size(); ++k) {
     earliest_[k + 1] = std::max(earliest_[k + 1], ranges_[k].first);
     latest_[k + 1] = std::min(latest_[k + 1], ranges_[k].second);
   }
+}
+
+// How far part k may reach from layer s on within its memory.
+int PartitionSearch::farthest_that_fits(int k, int s) const {
+  if (objective_ == Objective::memory || !grows_at_both_ends()) return m_.layers;
+  int& known = positions_[at_index(k)].farthest[at_index(s)];
+  if (known >= 0) return known;
+  int low = s;
+  for (int high = m_.layers; low < high;) {
+    const int middle = low + (high - low + 1) / 2;
+    if (fits(k, s, middle, 0, 0, {})) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return known = low;
+}
+
+int PartitionSearch::first_that_fits(int k, int e) const {
+  if (objective_ == Objective::memory || !grows_at_both_ends()) return 0;
+  int high = e;
+  for (int low = 0; low < high;) {
+    const int middle = low + (high - low) / 2;
+    if (fits(k, middle, e, 0, 0, {})) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return high;
 }
 
 bool PartitionSearch::may_hold(int k, int layer) const {
@@ -60,10 +98,12 @@ void PartitionSearch::choose_ways() {
   if (!m_.has_skips) return;  // then every tensor comes from the part before
   work_ += std::int64_t{m_.stages} * m_.stages * m_.layers;
   const Link none{1e-300, kInfinity, false};
-  before_.assign(at_index(m_.stages), std::vector<Link>(at_index(m_.layers), none));
-  after_ = before_;
+  for (std::vector<std::vector<Link>>* ways : {&before_, &after_}) {
+    ways->resize(at_index(m_.stages));
+    for (std::vector<Link>& of_part : *ways) of_part.resize(at_index(m_.layers));
+  }
   // Between two of these layers the same parts may hold all.
-  std::vector<int> borders;
+  std::vector<int> borders{0, m_.layers};
   for (int k = 0; k < m_.stages; ++k) {
     borders.push_back(earliest_[at_index(k)]);
     borders.push_back(latest_[at_index(k + 1)]);
@@ -81,8 +121,13 @@ void PartitionSearch::choose_ways() {
         Link& way = other < k ? earlier : later;
         way = better(way, link(other, k));
       }
-      std::fill(before_[at_index(k)].begin() + first, before_[at_index(k)].begin() + end, earlier);
-      std::fill(after_[at_index(k)].begin() + first, after_[at_index(k)].begin() + end, later);
+      // Part k asks for what comes before it, and for what comes behind.
+      if (first < latest_[at_index(k)]) {
+        std::fill_n(before_[at_index(k)].begin() + first, end - first, earlier);
+      }
+      if (end > earliest_[at_index(k + 1)]) {
+        std::fill_n(after_[at_index(k)].begin() + first, end - first, later);
+      }
     }
   }
 }

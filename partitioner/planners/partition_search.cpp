@@ -241,6 +241,9 @@ void PartitionSearch::set_order(const std::vector<int>& order) {
     Position& position = positions_[at_index(k)];
     position.device = &m_.devices[at_index(order[at_index(k)])];
     position.need = &m_.needs[at_index(k)];
+    std::vector<int>& farthest = farthest_[{position.device->tables.get(), k}];
+    if (farthest.empty()) farthest.assign(at_index(m_.layers + 1), -1);
+    position.farthest = farthest.data();
     for (int other = 0; other < m_.stages; ++other) {
       if (other == k) continue;
       Link& best = other < k ? position.before : position.after;

@@ -72,6 +72,7 @@ class PartitionSearch {
   struct Position {  // of an order
     const PartitionDevice* device = nullptr;
     const PipelineBound* need = nullptr;
+    int* farthest = nullptr;  // [start], see farthest_that_fits(); below 0: not known yet
     // The best link from any earlier and from any later position.
     Link before;
     Link after;
@@ -96,6 +97,10 @@ class PartitionSearch {
   void search_order(const std::vector<int>& order);
   int reach(const PartitionDevice& device, int from) const;
   void bound_starts();
+  // A part of more layers needs more memory, without messages.
+  bool grows_at_both_ends() const { return m_.cuts->tied.empty(); }
+  int farthest_that_fits(int k, int s) const;
+  int first_that_fits(int k, int e) const;
   void choose_ways();
   bool tighten_starts();
   bool may_hold(int k, int layer) const;
@@ -142,6 +147,7 @@ class PartitionSearch {
   bool likely_only_ = false;
 
   std::vector<Position> positions_;
+  std::map<std::pair<const KindTables*, int>, std::vector<int>> farthest_;  // by position
   std::vector<int> order_;
   std::vector<int> earliest_;  // [k]: where part k may start
   std::vector<int> latest_;

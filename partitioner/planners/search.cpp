@@ -44,6 +44,7 @@ constexpr std::size_t kFew = 3;
 constexpr int kLargePool = 64;
 constexpr std::size_t kOfOthers = 8;         // compositions of a row but the first there
 constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from there
+constexpr std::size_t kLeavesOut = 32;       // devices: larger pools are not searched without one
 constexpr std::int64_t kExactActions = 20'000'000;
 
 // Rows, by system and synchronisation.
@@ -443,7 +444,7 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
   Search whole(request, options, seeds, cuts, simulated);
   SearchResult result = whole.run();
   const auto devices = request.cluster.devices().size();
-  if (!result.exact && devices > 1 && devices <= kSmallPool) {
+  if (!result.exact && devices > 1 && devices <= kLeavesOut) {
     const SearchEffort effort = search_effort(request.cluster);
     if (effort.asks_rows_alone) {
       ask_rows_alone(request, whole.rows_near(kNearBestAlone), result, [&](const Again& row) {

@@ -26,11 +26,13 @@ std::vector<Transfer> crossing_transfers(std::size_t count, InputsOf inputs_of,
          "the cut must end at the last layer");
   std::map<std::pair<int, int>, std::map<int, int>> crossing;  // consumers, by layer
   std::vector<int> last(count, 0);                             // stage that consumes a layer
-  for (int layer = 0; layer < stage_end.back(); ++layer) {
-    const int to = stage_of_layer(stage_end, layer);
+  std::vector<int> stage_of(count, 0);
+  for (int layer = 0, to = 0; layer < stage_end.back(); ++layer) {
+    while (layer >= stage_end[static_cast<std::size_t>(to)]) ++to;
+    stage_of[static_cast<std::size_t>(layer)] = to;
     for (const int producer : inputs_of(static_cast<std::size_t>(layer))) {
       ensure(producer < layer, "layers must stand in topological order");
-      const int from = stage_of_layer(stage_end, producer);
+      const int from = stage_of[static_cast<std::size_t>(producer)];
       if (from != to) ++crossing[{from, to}][producer];
       last[static_cast<std::size_t>(producer)] = to;
     }

@@ -107,10 +107,10 @@ class HeldCount {
               [](const HeldCounts::Passes& a, const HeldCounts::Passes& b) {
                 return a.forward >= b.forward && a.backward >= b.backward && a.adds >= b.adds;
               });
-    std::vector<int> now;
-    for (const auto& held : held_) now.push_back(size(held));
+    now_.clear();
+    for (const auto& held : held_) now_.push_back(size(held));
     most_.together = std::max(most_.together, held_together());
-    keep_most(most_.micro_batches, now, [](const std::vector<int>& a, const std::vector<int>& b) {
+    keep_most(most_.micro_batches, now_, [](const std::vector<int>& a, const std::vector<int>& b) {
       return std::equal(a.begin(), a.end(), b.begin(), [](int x, int y) { return x >= y; });
     });
   }
@@ -144,6 +144,7 @@ class HeldCount {
   std::set<Minibatch> weights_begun_;    // likewise, of W
   std::set<Minibatch> interrupted_;      // of forwards_, those that an update came into
   int waiting_ = 0;                      // micro-batches of HeldCounts::backwards
+  std::vector<int> now_;                 // micro-batches held, [chunk]
   HeldCounts most_;
 };
 

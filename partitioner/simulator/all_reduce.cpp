@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "partitioner/cost/memory.h"
@@ -51,27 +52,36 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
     : seats_of_(processes.size()) {
   // The devices of a chain may be groups of several GPUs, all of whose parameters travel.
   std::map<std::vector<int>, double> bytes;
-  const auto add = [&](const std::vector<int>& members, double of_layer) {
+  const auto add = [&](const std::vector<int>& members, double of_layers) {
     if (members.size() < 2) return;
     int gpus = 1;
     for (const int m : members) {
       gpus = std::max(gpus, processes[static_cast<std::size_t>(m)].kind->gpus);
     }
-    bytes[members] += gpus * of_layer;
+    bytes[members] += gpus * of_layers;
   };
   const std::vector<std::int64_t> own = own_parameter_bytes(profile);
-  const auto all = holders(own, processes);
-  for (std::size_t l = 0; l < all.size(); ++l) {
-    const auto of_layer = static_cast<double>(own[l]);
-    if (scope == ReduceScope::everybody) {
-      add(all[l], of_layer);
-      continue;
+  // Between two of these layers the same processes hold all.
+  std::set<int> borders;
+  for (const PlanProcess& process : processes) {
+    for (const auto& [first, end] : process.layers) borders.insert({first, end});
+  }
+  for (auto border = borders.begin(); border != borders.end(); ++border) {
+    const auto next = std::next(border);
+    if (next == borders.end()) break;
+    const double of_layers =
+        static_cast<double>(std::accumulate(own.begin() + *border, own.begin() + *next, 0LL));
+    if (of_layers == 0) continue;
+    std::map<int, std::vector<int>> together;  // by virtual worker, where only its own are
+    for (std::size_t p = 0; p < processes.size(); ++p) {
+      const bool holds = std::any_of(
+          processes[p].layers.begin(), processes[p].layers.end(),
+          [&](const auto& range) { return range.first <= *border && *border < range.second; });
+      if (!holds) continue;
+      const int group = scope == ReduceScope::everybody ? 0 : processes[p].virtual_worker;
+      together[group].push_back(static_cast<int>(p));
     }
-    std::map<int, std::vector<int>> of_worker;
-    for (const int p : all[l]) {
-      of_worker[processes[static_cast<std::size_t>(p)].virtual_worker].push_back(p);
-    }
-    for (const auto& [vw, members] : of_worker) add(members, of_layer);
+    for (const auto& [group, members] : together) add(members, of_layers);
   }
   for (const auto& [members, size] : bytes) {
     std::vector<DeviceName> devices;

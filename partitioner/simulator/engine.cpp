@@ -301,19 +301,26 @@ Engine::Event Engine::pop() {
   const Event top = events_.front();
   const Event last = events_.back();
   events_.pop_back();
+  const std::size_t size = events_.size();
+  const auto earlier = [&](std::size_t a, std::size_t b) {
+    return before(events_[b], events_[a]) ? b : a;
+  };
   std::size_t hole = 0;
   for (;;) {
     const std::size_t first = 4 * hole + 1;
-    if (first >= events_.size()) break;
     std::size_t least = first;
-    for (std::size_t i = first + 1; i < std::min(first + 4, events_.size()); ++i) {
-      if (before(events_[i], events_[least])) least = i;
+    if (first + 4 <= size) {
+      least = earlier(earlier(first, first + 1), earlier(first + 2, first + 3));
+    } else if (first < size) {
+      for (std::size_t i = first + 1; i < size; ++i) least = earlier(least, i);
+    } else {
+      break;
     }
     if (!before(events_[least], last)) break;
     events_[hole] = events_[least];
     hole = least;
   }
-  if (!events_.empty()) events_[hole] = last;
+  if (size > 0) events_[hole] = last;
   return top;
 }
 

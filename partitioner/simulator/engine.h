@@ -202,6 +202,7 @@ class Engine {
   void schedule(std::int32_t queue);
   void progress(std::int32_t queue);
   void settle();
+  bool settle_alone(Interface& interface);
   void settle_around(std::int32_t interface);
   void fill();
   static double share_at(const Interface& interface);

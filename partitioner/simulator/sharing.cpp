@@ -149,9 +149,24 @@ void Engine::settle() {
   for (std::size_t i = 0; i < dirty_.size(); ++i) {
     Interface& interface = at(interfaces_, dirty_[i]);
     interface.dirty = false;
-    if (interface.seen != settling_) settle_around(dirty_[i]);
+    if (interface.seen != settling_ && !settle_alone(interface)) settle_around(dirty_[i]);
   }
   dirty_.clear();
+}
+
+// No flow, or one that has its interfaces for itself: mostly so where devices are few.
+bool Engine::settle_alone(Interface& interface) {
+  if (interface.flows.size() > 1) return false;
+  if (interface.flows.empty()) return true;
+  const std::int32_t node = interface.flows.front();
+  const std::int32_t other = at(flows_, node / 2).interface[1 - node % 2];
+  if (other >= 0) {
+    if (at(interfaces_, other).flows.size() > 1) return false;
+    at(interfaces_, other).seen = settling_;
+  }
+  ++times_.rates;
+  set_rate(node / 2, 1);
+  return true;
 }
 
 // All flows that a change at one interface can reach, over the interfaces that they share.

@@ -476,9 +476,10 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
                                : play_continuous(plan, system, costs, memory, request, window);
   Simulation result = measure(run, window, plan, system, request);
   if (!request.ledgers) return result;
+  ModelTables& tables = *costs.tables();
   for (SimulatedStage& row : result.stages) {
     row.memory = stage_ledger(plan, cluster, profile, VirtualWorkerId{row.virtual_worker},
-                              StageId{row.stage}, row.replica)
+                              StageId{row.stage}, row.replica, tables.held(), &tables)
                      .total();
   }
   return result;

@@ -27,6 +27,7 @@ class CostTable {
   const LayerCosts& on(const DeviceKind& kind, int batch);
   const Cluster& cluster() const { return cluster_; }
   const Profile& profile() const { return profile_; }
+  const std::shared_ptr<ModelTables>& tables() const { return tables_; }
 
  private:
   const Cluster& cluster_;

@@ -223,6 +223,32 @@ TEST(PipelineBound, IsTheLedgersToTheByte) {
   }
 }
 
+// Of a chain of parts the farthest start serves best: without messages and tied weights a stage
+// needs no less than the stages inside it.
+TEST(PipelineBound, GrowsAtBothEnds) {
+  std::mt19937 random(32);
+  for (int round = 0; round < 300; ++round) {
+    Case c = round % 2 == 0 ? random_case(random) : case_of_long_skips(random);
+    for (ProfileLayer& layer : c.profile.layers) layer.shares.clear();
+    PipelineShape shape;
+    shape.stages = 1 + static_cast<int>(random() % 4);
+    shape.in_flight = 1 + static_cast<int>(random() % 6);
+    shape.server = random() % 2 == 0;
+    shape.micro_batches = 1 + static_cast<int>(random() % 3);
+    const PipelineBound bound(shape, StageId{random() % 2 == 0 ? shape.stages - 1 : 0});
+    const Footprints table(layers_of(c), shape.micro_batches);
+    const int layers = c.ends.back();
+    for (int first = 0; first < layers; ++first) {
+      for (int end = first + 2; end <= layers; ++end) {
+        SCOPED_TRACE(format("round %d, layers %d ... %d of %d", round, first, end, layers));
+        const std::int64_t bytes = bound.bytes(table, first, end, 0, 0);
+        EXPECT_LE(bound.bytes(table, first + 1, end, 0, 0), bytes);
+        EXPECT_LE(bound.bytes(table, first, end - 1, 0, 0), bytes);
+      }
+    }
+  }
+}
+
 TEST(RunMaxima, AreThoseOfTheRun) {
   const RunMaxima maxima({3, 1, 4, 1, 5, 9, 2});
   EXPECT_EQ(maxima.of(0, 7), 9);
