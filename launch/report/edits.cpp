@@ -99,7 +99,7 @@ class RunEdits {
       const int layer = step < 0 ? stage.first_layer : stage.end_layer - 1;
       const std::string what =
           format("move layer %d (%s) from stage %d to stage %d", layer,
-                 asked_.request.profile.layers[at(layer)].name.c_str(), slow.stage, to);
+                 asked_.request.profile->layers[at(layer)].name.c_str(), slow.stage, to);
       if (step < 0) {
         edit_file(what, {{layers_text(stage.first_layer, stage.end_layer),
                           layers_text(stage.first_layer + 1, stage.end_layer)},

@@ -15,7 +15,7 @@ namespace {
 
 PlanStage whole_model(const PlanRequest& request, std::vector<DeviceName> devices) {
   PlanStage stage;
-  stage.end_layer = static_cast<int>(request.profile.layers.size());
+  stage.end_layer = static_cast<int>(request.profile->layers.size());
   stage.devices = std::move(devices);
   return stage;
 }

@@ -32,7 +32,7 @@ Alternative tried(const ExplainedPlan& asked, std::string what, const Plan& plan
   Alternative answer;
   answer.what = std::move(what);
   try {
-    check_plan(plan, "plan", &request.cluster, static_cast<int>(request.profile.layers.size()));
+    check_plan(plan, "plan", &request.cluster, static_cast<int>(request.profile->layers.size()));
     if (const auto over = worst_overflow(asked, plan)) {
       answer.why_not = format(
           "stage %d of virtual worker %d would need %s more memory than there is", over->stage,

@@ -48,7 +48,7 @@ DepthLimit judged(const ExplainedPlan& asked, DepthLimit limit, const Plan& deep
 std::optional<double> gain(const ExplainedPlan& asked, const Plan& deeper) {
   const PlanRequest& request = asked.request;
   try {
-    check_plan(deeper, "plan", &request.cluster, static_cast<int>(request.profile.layers.size()));
+    check_plan(deeper, "plan", &request.cluster, static_cast<int>(request.profile->layers.size()));
     return asked.relative(
         deeper, simulate(deeper, request.cluster, request.profile, kOnlySpeed).throughput);
   } catch (const UserError&) {

@@ -152,7 +152,7 @@ namespace {
 // Whether some policy forms virtual workers that can all be cut: into as many stages as they have
 // devices, which a short model does not allow.
 bool a_policy_can_cut(const PlanRequest& request) {
-  const std::size_t most = request.profile.layers.size();
+  const std::size_t most = request.profile->layers.size();
   if (request.cluster.devices().size() <= most) return true;
   PlanRequest estimated = request;
   estimated.profile =
@@ -276,7 +276,7 @@ void choose_round(const PlanRequest& request, Plan& plan) {
 
 int default_minibatch(const PlanRequest& request) {
   int best = 0;
-  for (const Measurement& m : request.profile.measurements) {
+  for (const Measurement& m : request.profile->measurements) {
     const int minibatch = m.batch * request.micro_batches.value_or(1);
     if (best == 0 || std::abs(minibatch - 32) < std::abs(best - 32) ||
         (std::abs(minibatch - 32) == std::abs(best - 32) && minibatch < best)) {
@@ -354,7 +354,7 @@ PlanServer server_of(const PlanRequest& request) {
 Plan blank_plan(const PlanRequest& request) {
   Plan plan;
   plan.system = request.system;
-  plan.model = request.profile.model;
+  plan.model = request.profile->model;
   plan.optimizer = optimizer_of(request);
   plan.ema = request.ema;
   plan.precision = request.precision;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/precision.h"
+#include "base/shared_value.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/lateness.h"
 #include "partitioner/plan/plan.h"
@@ -40,7 +41,7 @@ std::optional<PlanObjective> try_parse_objective(std::string_view name);
 
 struct PlanRequest {
   Cluster cluster;
-  Profile profile;
+  SharedValue<Profile> profile;
   std::string system = "hetpipe";
   std::optional<std::string> policy;   // "np" "ed" "hd" "search"; absent: by the system's planner
   std::optional<int> in_flight;        // Nm; absent: raised until throughput stops growing

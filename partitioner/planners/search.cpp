@@ -334,7 +334,7 @@ class Search {
   void explore(std::size_t row, bool first) {
     SearchSpace& space = enter(rows_[row], rows_[row].minibatch);
     const std::size_t before = found_.all().size();
-    const bool small = devices_ <= 4 && request_.profile.layers.size() <= 6;
+    const bool small = devices_ <= 4 && request_.profile->layers.size() <= 6;
     scores_.allow(small ? kExactActions : budget_ / 2);
     const bool all = try_all_plans(space, scores_, found_);
     exact_ = exact_ && all;

@@ -24,7 +24,7 @@ class Enumeration {
       : space_(space),
         request_(space.row().request),
         devices_(request_.cluster.devices()),
-        layers_(static_cast<int>(request_.profile.layers.size())) {}
+        layers_(static_cast<int>(request_.profile->layers.size())) {}
 
   std::vector<Possible> all() {
     const int deepest = 2 * static_cast<int>(devices_.size());
@@ -121,7 +121,7 @@ class Enumeration {
 bool try_all_plans(SearchSpace& space, PlanScores& scores, FoundPlans& found) {
   const PlanRequest& request = space.row().request;
   if (request.cluster.devices().size() > kMostForExact ||
-      request.profile.layers.size() > kMostLayers) {
+      request.profile->layers.size() > kMostLayers) {
     return false;
   }
   std::vector<Possible> possible = Enumeration(space).all();

@@ -140,7 +140,7 @@ void Packing::Tables::cut(const PlanRequest& request) {
   part.server = false;
   const PipelineBound need(pipeline_shape(part), StageId{0});
   const auto model_cuts = std::make_shared<const ModelCuts>(request.profile);
-  const int layers = static_cast<int>(request.profile.layers.size());
+  const int layers = static_cast<int>(request.profile->layers.size());
 
   std::vector<LayerCosts> costs;
   std::vector<Footprints> footprints;
@@ -348,6 +348,7 @@ Packing::Tables::Hierarchy Packing::Tables::pack(std::size_t pool, int depth, in
     h.choice.emplace_back(sets, 0);
     for (const std::uint32_t u : within[pool]) {
       for (const std::uint32_t w : within[u]) {
+        if (rates[w] < slowest[u] || rates[w] == 0) continue;
         const double both = std::min(rates[w], before[u - w]);
         if (both < slowest[u] || both == 0) continue;
         const int nodes = at(nodes_of, w) + at(apart_before, u - w);

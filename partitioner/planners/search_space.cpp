@@ -136,7 +136,7 @@ SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts,
   blank_.minibatch = minibatch;
   // The row of data parallelism in rounds is that of all flushed pipelines in rounds.
   if (!without_pipeline(row_.parts) || traits(row_.parts.sync).rounds) {
-    max_stages_ = static_cast<int>(row_.request.profile.layers.size());
+    max_stages_ = static_cast<int>(row_.request.profile->layers.size());
   }
 }
 

@@ -89,7 +89,7 @@ const EngineTimes& Engine::play(const EngineJob& job, const EngineOptions& optio
         run(process);
       }
       // All that happens at one moment, before rates are worked out.
-      if (events_.empty() || events_.front().time > now_) break;
+      if (events_.empty() || events_.front().time() > now_) break;
       const Event event = pop();
       const auto index = static_cast<std::int32_t>(event.what & kIndexMask);
       switch (event.what >> kIndexBits) {
@@ -110,7 +110,7 @@ const EngineTimes& Engine::play(const EngineJob& job, const EngineOptions& optio
     } else if (events_.empty()) {
       break;
     } else {
-      now_ = events_.front().time;
+      now_ = events_.front().time();
     }
   }
   check_end();
@@ -284,8 +284,8 @@ void Engine::drop_void_events() {
 }
 
 void Engine::push(double time, EventKind kind, std::int32_t index, std::uint32_t stamp) {
-  const Event event{time, std::uint32_t{kind} << kIndexBits | static_cast<std::uint32_t>(index),
-                    stamp};
+  const Event event{std::bit_cast<std::uint64_t>(time),
+                    std::uint32_t{kind} << kIndexBits | static_cast<std::uint32_t>(index), stamp};
   std::size_t hole = events_.size();
   events_.push_back(event);
   while (hole > 0) {
@@ -303,7 +303,7 @@ Engine::Event Engine::pop() {
   events_.pop_back();
   const std::size_t size = events_.size();
   const auto earlier = [&](std::size_t a, std::size_t b) {
-    return before(events_[b], events_[a]) ? b : a;
+    return a + (b - a) * static_cast<std::size_t>(before(events_[b], events_[a]));
   };
   std::size_t hole = 0;
   for (;;) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -141,12 +142,15 @@ class Engine {
  private:
   enum EventKind : std::uint32_t { kResume, kQueue, kFire };
   struct Event {
-    double time;
+    std::uint64_t at;     // the bits of its time, which order as times do: none is below 0
     std::uint32_t what;   // two bits of kind, thirty of index
     std::uint32_t stamp;  // of a queue's event: void once the queue has a newer one
+    double time() const { return std::bit_cast<double>(at); }
   };
+  // Without a branch: which of a heap's events is first can't be guessed.
   static bool before(const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.what < b.what;
+    return static_cast<bool>(static_cast<int>(a.at < b.at) |
+                             (static_cast<int>(a.at == b.at) & static_cast<int>(a.what < b.what)));
   }
   struct Queue {
     double left = 0;    // bytes of the transfer under way, at `since`

@@ -39,7 +39,7 @@ Case random_case(std::mt19937& random) {
   c.request.profile = test::chain_of(layers, {"a", "b", "c"}, [&](const std::string& kind) {
     return 1e-3 * slowness[static_cast<std::size_t>(kind[0] - 'a')];
   });
-  for (ProfileLayer& layer : c.request.profile.layers) layer.parameter_bytes = integer(0, 50) * 100;
+  for (ProfileLayer& layer : c.request.profile.change().layers) layer.parameter_bytes = integer(0, 50) * 100;
   c.request.micro_batches = integer(1, 3);
   c.request.minibatch = *c.request.micro_batches * integer(devices, 14);
   for (const DeviceName& device : c.request.cluster.devices()) {
@@ -72,7 +72,7 @@ TEST(DataParallelPlan, EqualToBruteForceOnRandomCases) {
                       best_split(c.seconds, 0, *c.request.minibatch / *c.request.micro_batches);
     if (n > 1) {
       double bytes = 0;
-      for (const ProfileLayer& layer : c.request.profile.layers) {
+      for (const ProfileLayer& layer : c.request.profile->layers) {
         bytes += static_cast<double>(layer.parameter_bytes);
       }
       const Link& link = cluster.nodes.size() > 1 ? cluster.inter_node : cluster.intra_node;

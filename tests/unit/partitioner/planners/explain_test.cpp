@@ -138,7 +138,7 @@ Planted planted(const std::vector<std::string>& kinds, const std::vector<double>
     const auto at = std::find(kinds.begin(), kinds.end(), kind) - kinds.begin();
     return layer_seconds[static_cast<std::size_t>(at)] / 3;
   });
-  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 4;
+  for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 4;
   request.system = "pipedream";
   request.in_flight = in_flight;
   Plan plan = blank_plan(request);

@@ -96,7 +96,7 @@ TEST(Planner, TheAverageOfTheWeightsTakesMemory) {
       std::int64_t parameters = 0;
       const PlanStage& of = plan.virtual_workers.front().stages[k];
       for (int l = of.first_layer; l < of.end_layer; ++l) {
-        parameters += request.profile.layers[static_cast<std::size_t>(l)].parameter_bytes;
+        parameters += request.profile->layers[static_cast<std::size_t>(l)].parameter_bytes;
       }
       EXPECT_GT(parameters, 0);
       EXPECT_EQ(total(plan) - total(without), plan.server ? 0 : parameters);
@@ -120,7 +120,7 @@ TEST(Planner, PricesPushesInBf16) {
   for (const auto& [system, policy] : planners) {
     SCOPED_TRACE(system + ' ' + policy.value_or(""));
     PlanRequest request = request_of(pool, 12);
-    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 100'000;
+    for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 100'000;
     request.system = system;
     request.policy = policy;
     const Plan whole = make_plan(request);
@@ -143,7 +143,7 @@ TEST(Planner, RoundsHideTheirExchanges) {
   for (const std::string system : {"hetpipe", "data-parallel"}) {
     SCOPED_TRACE(system);
     PlanRequest request = request_of(pool, 12);
-    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 100'000;
+    for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 100'000;
     request.system = system;
     request.sync = "outer";
     const Plan plan = make_plan(request);
@@ -198,7 +198,7 @@ TEST(Planner, DataParallelRoundsStayInsideOfNodes) {
 TEST(Planner, StagesNeedNoMemoryForAnOptimizerAtTheServers) {
   const auto plan_of = [](const char* policy, const char* sync, std::int64_t memory) {
     PlanRequest request = request_of(test::cluster_of({{"fast", "fast"}, {}}, memory), 12);
-    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 10'000'000;
+    for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 10'000'000;
     request.policy = policy;
     request.virtual_workers = 1;
     request.in_flight = 1;
@@ -254,7 +254,7 @@ TEST(Planner, GivesTheServersTheOptimizerWhereThatIsWorthMore) {
     other = request;
     other.cluster.inter_node.bandwidth = 1e12;
     EXPECT_EQ(sync_of(other), "server-step");
-    for (ProfileLayer& layer : other.profile.layers) layer.parameter_bytes = 100'000'000;
+    for (ProfileLayer& layer : other.profile.change().layers) layer.parameter_bytes = 100'000'000;
     EXPECT_EQ(sync_of(other), "");  // a step takes 3 s
   }
   request.policy = "np";
@@ -271,7 +271,7 @@ TEST(Planner, GivesTheServersTheOptimizerWhereThatIsWorthMore) {
 TEST(Planner, TimeToAccuracyWeighsLateUpdates) {
   PlanRequest request = request_of(kPool, 12);
   request.policy = "ed";
-  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 1'000'000;
+  for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 1'000'000;
   const Plan fastest = make_plan(request);
   request.objective = PlanObjective::time_to_accuracy;
   request.critical_batch = 100;
@@ -347,7 +347,7 @@ TEST(Planner, PipelinesModelsWithTiedWeights) {
   const Cluster pool = test::cluster_of({{"fast", "slow", "slow"}}, 1'000'000'000);
   PlanRequest request = request_of(pool, 6);
   request.virtual_workers = 1;
-  request.profile.layers.back().shares = request.profile.layers.front().name;
+  request.profile.change().layers.back().shares = request.profile->layers.front().name;
   EXPECT_EQ(planner_of(request), PlannerRule::hetpipe);
   const Plan plan = make_plan(request);
   EXPECT_EQ(plan.virtual_workers.at(0).stages.size(), 3U);

@@ -59,7 +59,7 @@ TEST(LargestMinibatch, IsWhatALinearSearchFinds) {
 
 TEST(LargestMinibatch, WithoutALimitIsRefused) {
   PlanRequest asked = request("hetpipe");
-  for (Measurement& m : asked.profile.measurements) {
+  for (Measurement& m : asked.profile.change().measurements) {
     m.output_bytes.assign(6, 0);
     m.stash_bytes.assign(6, 0);
   }

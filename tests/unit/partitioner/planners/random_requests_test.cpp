@@ -121,7 +121,7 @@ PlanRequest request_of(Draw& draw) {
 
 void expect_valid(const PlanRequest& request, const Plan& plan) {
   EXPECT_NO_THROW(check_plan(plan, "plan.toml", &request.cluster,
-                             static_cast<int>(request.profile.layers.size())));
+                             static_cast<int>(request.profile->layers.size())));
   EXPECT_EQ(parse_plan(to_toml(plan), "plan.toml"), plan) << to_toml(plan);
   ASSERT_TRUE(plan.predicted);
   EXPECT_FALSE(std::isnan(plan.predicted->throughput));

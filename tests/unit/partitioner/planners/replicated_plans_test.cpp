@@ -31,7 +31,7 @@ PlanRequest request_for(Cluster cluster, Profile profile, const std::string& sys
 // What every planner promises: check_plan passes, every replica has a sample, every stage fits.
 void expect_valid(const PlanRequest& request, const Plan& plan) {
   EXPECT_NO_THROW(check_plan(plan, "plan.toml", &request.cluster,
-                             static_cast<int>(request.profile.layers.size())));
+                             static_cast<int>(request.profile->layers.size())));
   for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
     const VirtualWorkerId id{static_cast<int>(v)};
     const int samples = plan.minibatch_of(id) / plan.micro_batches;

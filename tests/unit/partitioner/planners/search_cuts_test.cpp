@@ -40,7 +40,7 @@ PlanRequest full_devices(const std::string& system) {
   PlanRequest request;
   request.cluster = test::cluster_of({{"a", "a", "a", "a"}}, 0);
   request.profile = test::chain_of(12, {"a"}, [](const auto&) { return 10e-3; });
-  for (Measurement& m : request.profile.measurements) {
+  for (Measurement& m : request.profile.change().measurements) {
     m.output_bytes.assign(12, 3'200'000);  // of 32 samples
     m.stash_bytes.assign(12, 32'000'000);
   }

@@ -18,8 +18,8 @@ PlanRequest two_nodes(const std::string& system) {
   request.cluster.intra_node = {10e9, 1e-6, false};
   request.cluster.inter_node = {1e8, 1e-6, false};
   request.profile = test::chain_of(4, {"a"}, [](const std::string&) { return 10e-3; });
-  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 4'000'000;
-  for (Measurement& m : request.profile.measurements) {
+  for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 4'000'000;
+  for (Measurement& m : request.profile.change().measurements) {
     for (auto& bytes : m.output_bytes) bytes = 1000;
   }
   request.minibatch = 32;
@@ -115,7 +115,7 @@ TEST(SearchEstimates, InterfacesThatAllVirtualWorkersShare) {
   PlanRequest request = two_nodes("hetpipe");
   request.clock_distance = 4;
   request.pull = "bound";
-  for (Measurement& m : request.profile.measurements) {
+  for (Measurement& m : request.profile.change().measurements) {
     for (auto& bytes : m.output_bytes) bytes = 6'000'000;
   }
   const Estimated of = estimated(request, kStageEach, 1, 8);
@@ -127,8 +127,8 @@ TEST(SearchEstimates, InterfacesThatAllVirtualWorkersShare) {
 TEST(SearchEstimates, AsManyInFlightAsFit) {
   PlanRequest request = two_nodes("hetpipe");
   request.clock_distance = 0;
-  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 40'000'000;
-  for (Measurement& m : request.profile.measurements) {
+  for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 40'000'000;
+  for (Measurement& m : request.profile.change().measurements) {
     for (auto& bytes : m.stash_bytes) bytes = 20'000'000;
   }
   CutCache cuts;

@@ -76,7 +76,7 @@ TEST(SearchPolish, ExchangesTheDevicesOfStages) {
   request.cluster.inter_node = {1e8, 1e-6, false};
   request.profile = test::chain_of(12, {"fast", "slow"},
                                    [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
-  for (Measurement& m : request.profile.measurements) {
+  for (Measurement& m : request.profile.change().measurements) {
     for (auto& bytes : m.output_bytes) bytes = 400'000;
   }
   request.minibatch = 32;
@@ -111,7 +111,7 @@ class SearchPolishCuts : public testing::Test {
     request_.cluster.intra_node = {1e15, 0, false};
     request_.profile =
         test::chain_of(static_cast<int>(layers.size()), {"gpu"}, [](const auto&) { return 1e-3; });
-    for (Measurement& m : request_.profile.measurements) {
+    for (Measurement& m : request_.profile.change().measurements) {
       for (std::size_t l = 0; l < layers.size(); ++l) {
         m.forward[l] = 1e-3 * layers[l];
         m.backward[l] = 2e-3 * layers[l];

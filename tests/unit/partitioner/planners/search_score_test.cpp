@@ -25,15 +25,15 @@ namespace search_score_test {
 // first one's parameters.
 PlanRequest six_devices() {
   PlanRequest request = test::six_devices(SystemChoice::requested);
-  for (Measurement& m : request.profile.measurements) {
+  for (Measurement& m : request.profile.change().measurements) {
     m.update.assign(12, 0.1e-3);
     m.damped_update.assign(12, 0.2e-3);
     m.orthogonal_update.assign(12, 0.4e-3);
     m.output_bytes.assign(12, 500'000);
     m.stash_bytes = m.output_bytes;
   }
-  for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = 400'000;
-  request.profile.layers.back().shares = request.profile.layers.front().name;
+  for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 400'000;
+  request.profile.change().layers.back().shares = request.profile->layers.front().name;
   request.minibatch = 32;
   return request;
 }
@@ -43,7 +43,7 @@ TEST(SearchScores, FitsByTheLargestOfUnequalShares) {
   PlanRequest request;
   request.cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
   request.profile = test::chain_of(2, {"a"}, [](const auto&) { return 1e-3; });
-  for (Measurement& m : request.profile.measurements) {
+  for (Measurement& m : request.profile.change().measurements) {
     m.output_bytes.assign(2, 32'000'000);
     m.stash_bytes = m.output_bytes;
   }

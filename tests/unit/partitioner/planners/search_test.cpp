@@ -47,13 +47,13 @@ PlanRequest random_request(std::mt19937& random) {
   for (const DeviceKind& kind : request.cluster.kinds) kinds.push_back(kind.name);
   request.profile = test::chain_of(
       layers, kinds, [](const std::string& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
-  for (Measurement& m : request.profile.measurements) {
+  for (Measurement& m : request.profile.change().measurements) {
     for (double& seconds : m.forward) seconds *= integer(5, 20) / 10.0;
     for (double& seconds : m.backward) seconds *= integer(5, 20) / 10.0;
     for (auto& bytes : m.output_bytes) bytes = integer(1, 40) * 100;
   }
   std::int64_t parameters = 0;
-  for (ProfileLayer& layer : request.profile.layers) {
+  for (ProfileLayer& layer : request.profile.change().layers) {
     parameters += layer.parameter_bytes = integer(1, 30) * 100;
   }
   for (DeviceKind& kind : request.cluster.kinds) kind.memory = parameters * integer(5, 40);
@@ -68,7 +68,7 @@ class EveryPlan {
  public:
   EveryPlan(const PlanRequest& request, std::function<void(const Plan&)> visit)
       : devices_(request.cluster.devices()),
-        layers_(static_cast<int>(request.profile.layers.size())),
+        layers_(static_cast<int>(request.profile->layers.size())),
         visit_(std::move(visit)) {
     plan_ = blank_plan(request);
     plan_.minibatch = 32;
@@ -499,7 +499,7 @@ TEST(Search, SharesOfMicroBatchesThatNoDeviceHolds) {
   request.system = "dapple";
   request.cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
   request.profile = test::chain_of(2, {"a"}, [](const auto&) { return 1e-3; });
-  request.profile.measurements[0].output_bytes.assign(2, 1'000'000'000'000);  // of 32 samples
+  request.profile.change().measurements[0].output_bytes.assign(2, 1'000'000'000'000);  // of 32 samples
   CutCache cuts;
   const std::vector<Packing> packings;
   SearchSpace space(search_rows(request).front(), 256, cuts, packings);

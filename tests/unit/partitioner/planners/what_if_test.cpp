@@ -212,7 +212,7 @@ TEST(WhatIf, EachPoolIsPlannedAndCompared) {
 
 TEST(WhatIf, APoolOnWhichNothingFitsIsAnswered) {
   PlanRequest asked = request();
-  for (ProfileLayer& layer : asked.profile.layers) layer.parameter_bytes = 25'000'000;
+  for (ProfileLayer& layer : asked.profile.change().layers) layer.parameter_bytes = 25'000'000;
   const Plan plan = make_plan(asked);  // 300 MB of weights, and their gradients, momentum, ...
   const auto answers = what_if(asked, plan, {{"-n1,-1 slow", after("-n1,-1 slow"), asked.profile}});
   ASSERT_EQ(answers.size(), 2u);
