@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "base/index.h"
 #include "partitioner/cost/footprints.h"
@@ -72,11 +74,14 @@ struct Packing::Tables {
   bool all_cuts = false;           // as many likely ones as ever
   std::vector<std::size_t> place;  // [class]: what one device of it adds to a multiset's number
   std::size_t sets = 1;
-  std::vector<std::vector<int>> count;             // [multiset][class]
-  std::vector<int> nodes_of;                       // [multiset]: on how many nodes it is
-  std::vector<std::vector<std::uint32_t>> within;  // [multiset]: those it contains, itself too
-  std::vector<int> ends;                           // likely cuts
-  std::vector<std::vector<Stage>> best;            // [multiset][cut * classes + class]
+  std::vector<std::vector<int>> count;  // [multiset][class]
+  std::vector<int> nodes_of;            // [multiset]: on how many nodes it is
+  std::vector<int> size;                // [multiset]: devices
+  // [multiset]: those it contains, itself too, the ones of few devices first.
+  std::vector<std::vector<std::uint32_t>> within;
+  std::vector<std::uint32_t> place_in_order;  // [multiset]: of equally good ones the first is taken
+  std::vector<int> ends;                      // likely cuts
+  std::vector<std::vector<Stage>> best;       // [multiset][cut * classes + class]
   std::vector<double> bottleneck, sum;  // [multiset] of a virtual worker of exactly these devices
 
   void number() {
@@ -97,7 +102,16 @@ struct Packing::Tables {
         if (count[u][c] > 0) nodes.insert(classes[c].node);
       }
       nodes_of.push_back(static_cast<int>(nodes.size()));
+      size.push_back(std::accumulate(count[u].begin(), count[u].end(), 0));
       add_within(u, 0, 0);
+    }
+    place_in_order.assign(sets, 0);
+    for (std::size_t i = 0; i < within.back().size(); ++i) {
+      place_in_order[within.back()[i]] = static_cast<std::uint32_t>(i);
+    }
+    for (std::vector<std::uint32_t>& contained : within) {
+      std::stable_sort(contained.begin(), contained.end(),
+                       [&](std::uint32_t a, std::uint32_t b) { return size[a] < size[b]; });
     }
   }
 
@@ -109,12 +123,6 @@ struct Packing::Tables {
     for (int n = 0; n <= count[u][of_class]; ++n) {
       add_within(u, of_class + 1, so_far + static_cast<std::size_t>(n) * place[of_class]);
     }
-  }
-
-  int devices_of(std::size_t u) const {
-    int sum_of = 0;
-    for (const int n : count[u]) sum_of += n;
-    return sum_of;
   }
 
   void cut(const PlanRequest& request);
@@ -338,7 +346,7 @@ Packing::Tables::Hierarchy Packing::Tables::pack(std::size_t pool, int depth, in
   Hierarchy h;
   std::vector<double> rates(sets, 0.0);
   for (const std::uint32_t u : within[pool]) {
-    if (devices_of(u) <= max_stages) rates[u] = rate(u, depth);
+    if (size[u] <= max_stages) rates[u] = rate(u, depth);
   }
   std::vector<double> before(sets, kInfinity);
   std::vector<int> apart_before(sets, 0);
@@ -347,15 +355,20 @@ Packing::Tables::Hierarchy Packing::Tables::pack(std::size_t pool, int depth, in
     std::vector<int> apart(sets, 0);
     h.choice.emplace_back(sets, 0);
     for (const std::uint32_t u : within[pool]) {
+      std::uint32_t& choice = h.choice.back()[u];
       for (const std::uint32_t w : within[u]) {
+        if (size[w] > size[u] - (n - 1)) break;  // the others need a device each
         if (rates[w] < slowest[u] || rates[w] == 0) continue;
         const double both = std::min(rates[w], before[u - w]);
         if (both < slowest[u] || both == 0) continue;
         const int nodes = at(nodes_of, w) + at(apart_before, u - w);
-        if (both == slowest[u] && nodes >= apart[u]) continue;
+        if (both == slowest[u] &&
+            std::pair(nodes, place_in_order[w]) >= std::pair(apart[u], place_in_order[choice])) {
+          continue;
+        }
         slowest[u] = both;
         apart[u] = nodes;
-        h.choice.back()[u] = w;
+        choice = w;
       }
     }
     h.slowest.push_back(slowest);
@@ -385,7 +398,7 @@ std::vector<Allocation> Packing::compositions(std::optional<int> virtual_workers
   if (empty()) return result;
   const Tables& t = *tables_;
   const std::size_t pool = pool_;
-  const int most = virtual_workers.value_or(std::min(t.devices_of(pool), kMostNumbers));
+  const int most = virtual_workers.value_or(std::min(t.size[pool], kMostNumbers));
   std::set<std::vector<std::size_t>> seen;
   for (const int depth : kDepths) {
     const Tables::Hierarchy h = t.pack(pool, depth, most, max_stages);

@@ -139,9 +139,9 @@ bool PlanScores::fits(const Plan& plan, std::size_t vw) {
   for (std::size_t k = 0; k < worker.stages.size(); ++k) {
     const auto needs = replica_needs(plan, cluster_, profile_, id, StageId{static_cast<int>(k)},
                                      simulated_->tables().get());
-    const bool all = std::none_of(needs.begin(), needs.end(),
-                                  [](const StageNeed& need) { return need.missing() > 0; });
-    if (!all) known->second = false;
+    known->second = std::none_of(needs.begin(), needs.end(),
+                                 [](const StageNeed& need) { return need.missing() > 0; });
+    if (!known->second) break;
   }
   return known->second;
 }

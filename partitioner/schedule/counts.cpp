@@ -2,12 +2,43 @@
 #include "partitioner/schedule/counts.h"
 
 #include <algorithm>
-#include <set>
 
 namespace hetpipe {
 namespace {
 
 using Micro = std::pair<Minibatch, int>;  // a micro-batch
+
+// A set of few, which come and go mostly in ascending order.
+template <class T>
+class FewSorted {
+ public:
+  using Place = typename std::vector<T>::iterator;
+  bool insert(const T& value) {  // false: was there
+    const Place at = lower_bound(value);
+    if (at != values_.end() && *at == value) return false;
+    values_.insert(at, value);
+    return true;
+  }
+  void erase(const T& value) {
+    const Place at = find(value);
+    if (at != values_.end()) values_.erase(at);
+  }
+  void erase(Place first, Place end) { values_.erase(first, end); }
+  Place find(const T& value) {
+    const Place at = lower_bound(value);
+    return at != values_.end() && *at == value ? at : values_.end();
+  }
+  Place lower_bound(const T& value) {
+    return std::lower_bound(values_.begin(), values_.end(), value);
+  }
+  Place begin() { return values_.begin(); }
+  Place end() { return values_.end(); }
+  bool empty() const { return values_.empty(); }
+  std::size_t size() const { return values_.size(); }
+
+ private:
+  std::vector<T> values_;
+};
 
 // What a device does with each minibatch, looked up beforehand.
 struct Extent {
@@ -69,7 +100,7 @@ class HeldCount {
     } else if (action.kind == ActionKind::backward) {
       // One B for several F: it takes them all.
       const bool whole_minibatch = extent.backwards < extent.forwards;
-      const bool adds = !backwards_begun_.insert(p).second;
+      const bool adds = !backwards_begun_.insert(p);
       const auto taken = whole_minibatch ? held.lower_bound({p, 0}) : held.find(micro);
       const auto end = whole_minibatch       ? held.lower_bound({p + 1, 0})
                        : taken == held.end() ? taken
@@ -83,14 +114,14 @@ class HeldCount {
       }
       if (i == extent.last_backward) backwards_begun_.erase(p);
     } else if (action.kind == ActionKind::weight_gradient) {
-      if (!weights_begun_.insert(p).second) note_adding();
+      if (!weights_begun_.insert(p)) note_adding();
       held.erase(micro);
       --waiting_;
     }
     if (i == extent.end && extent.backwards > 0) {
       minibatches_.erase(p);
       weights_begun_.erase(p);
-      interrupted_.insert(forwards_.begin(), forwards_.end());
+      for (const Minibatch begun : forwards_) interrupted_.insert(begun);
       interrupted_.erase(p);
     }
   }
@@ -137,14 +168,14 @@ class HeldCount {
   int chunks_ = 1;
   bool split_ = false;
   std::map<Minibatch, Extent> extents_;
-  std::vector<std::set<Micro>> held_;  // [chunk]
-  std::set<Minibatch> minibatches_;
-  std::set<Minibatch> forwards_;         // begun, with forwards to come
-  std::set<Minibatch> backwards_begun_;  // likewise
-  std::set<Minibatch> weights_begun_;    // likewise, of W
-  std::set<Minibatch> interrupted_;      // of forwards_, those that an update came into
-  int waiting_ = 0;                      // micro-batches of HeldCounts::backwards
-  std::vector<int> now_;                 // micro-batches held, [chunk]
+  std::vector<FewSorted<Micro>> held_;  // [chunk]
+  FewSorted<Minibatch> minibatches_;
+  FewSorted<Minibatch> forwards_;         // begun, with forwards to come
+  FewSorted<Minibatch> backwards_begun_;  // likewise
+  FewSorted<Minibatch> weights_begun_;    // likewise, of W
+  FewSorted<Minibatch> interrupted_;      // of forwards_, those that an update came into
+  int waiting_ = 0;                       // micro-batches of HeldCounts::backwards
+  std::vector<int> now_;                  // micro-batches held, [chunk]
   HeldCounts most_;
 };
 
