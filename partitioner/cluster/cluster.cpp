@@ -59,9 +59,14 @@ bool Cluster::has(const DeviceName& device) const {
 }
 
 const DeviceKind& Cluster::kind_of(const DeviceName& device) const {
-  ensure(has(device), "no device " + to_string(device) + " in the cluster");
-  const Node& node = nodes[static_cast<std::size_t>(find_node(device.node)->value)];
-  return kinds[static_cast<std::size_t>(node.kinds[static_cast<std::size_t>(device.index)])];
+  for (const Node& node : nodes) {
+    if (node.name != device.node) continue;
+    const auto index = static_cast<std::size_t>(device.index);
+    if (index < node.kinds.size()) return kinds[static_cast<std::size_t>(node.kinds[index])];
+    break;
+  }
+  ensure(false, "no device " + to_string(device) + " in the cluster");
+  return kinds.front();
 }
 
 std::vector<DeviceName> Cluster::devices() const {

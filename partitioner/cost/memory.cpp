@@ -2,6 +2,7 @@
 #include "partitioner/cost/memory.h"
 
 #include <array>
+#include <iterator>
 
 namespace hetpipe {
 
@@ -39,6 +40,7 @@ static_assert(sizeof(LedgerBytes) == kLines.size() * sizeof(std::int64_t));
 
 MemoryLedger with_names(const LedgerBytes& bytes) {
   MemoryLedger ledger;
+  ledger.lines.reserve(std::size(kLines));
   for (const NamedLine& line : kLines) {
     if (bytes.*line.bytes > 0) ledger.lines.push_back({line.name, bytes.*line.bytes});
   }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include "base/error.h"
@@ -204,30 +205,42 @@ class Composer {
 std::string worker_key(const Cluster& cluster, std::vector<DeviceName>& devices) {
   const bool named = std::any_of(cluster.between.begin(), cluster.between.end(),
                                  [](const LinkBetween& rule) { return !rule.nodes.empty(); });
-  struct Group {
-    std::string kinds;
-    std::string node;
-    std::vector<std::pair<std::string, DeviceName>> members;
+  struct Member {
+    std::string_view kind;
+    DeviceName device;
   };
-  std::map<std::string, Group> groups;  // by node
-  for (const DeviceName& device : devices) {
-    groups[device.node].members.emplace_back(cluster.kind_of(device).name, device);
+  std::vector<Member> members;
+  members.reserve(devices.size());
+  for (DeviceName& device : devices) {
+    const std::string_view kind = cluster.kind_of(device).name;
+    members.push_back({kind, std::move(device)});
   }
-  std::vector<Group> sorted;
-  for (auto& [node, group] : groups) {
-    std::sort(group.members.begin(), group.members.end());
-    for (const auto& [kind, device] : group.members) group.kinds += kind + ',';
-    group.node = node;
-    sorted.push_back(std::move(group));
-  }
-  std::sort(sorted.begin(), sorted.end(), [](const Group& a, const Group& b) {
-    return std::tie(a.kinds, a.node) < std::tie(b.kinds, b.node);
+  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return std::tie(a.device.node, a.kind, a.device.index) <
+           std::tie(b.device.node, b.kind, b.device.index);
   });
+  struct Group {  // of a node
+    std::string kinds;
+    std::size_t first = 0;
+    std::size_t end = 0;
+  };
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (i == 0 || members[i].device.node != members[i - 1].device.node) groups.push_back({"", i});
+    groups.back().kinds += members[i].kind;
+    groups.back().kinds += ',';
+    groups.back().end = i + 1;
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group& a, const Group& b) { return a.kinds < b.kinds; });
   std::string key;
   devices.clear();
-  for (const Group& group : sorted) {
-    key += (named ? group.node + ':' : std::string()) + group.kinds + '/';
-    for (const auto& [kind, device] : group.members) devices.push_back(device);
+  for (const Group& group : groups) {
+    if (named) key += members[group.first].device.node + ':';
+    key += group.kinds + '/';
+    for (std::size_t i = group.first; i < group.end; ++i) {
+      devices.push_back(std::move(members[i].device));
+    }
   }
   return key;
 }
