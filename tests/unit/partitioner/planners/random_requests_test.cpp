@@ -134,9 +134,12 @@ void expect_valid(const PlanRequest& request, const Plan& plan) {
     for (std::size_t k = 0; k < stages.size(); ++k) {
       for (const int share : samples_of_replicas(stages[k], samples)) EXPECT_GE(share, 1);
       ASSERT_TRUE(stages[k].predicted);
-      EXPECT_EQ(stages[k].predicted->memory, stage_ledger(plan, request.cluster, request.profile,
-                                                          id, StageId{static_cast<int>(k)})
-                                                 .total());
+      const StageId stage{static_cast<int>(k)};
+      const MemoryLedger ledger = stage_ledger(plan, request.cluster, request.profile, id, stage);
+      EXPECT_EQ(stages[k].predicted->memory, ledger.total());
+      EXPECT_EQ(stage_ledger(plan, request.cluster, request.profile, id, stage, std::nullopt,
+                             request.tables->held(), request.tables.get()),
+                ledger);
       for (const DeviceName& device : stages[k].devices) {
         EXPECT_LE(stages[k].predicted->memory, request.cluster.kind_of(device).for_plans());
       }
@@ -149,6 +152,7 @@ class RandomRequests : public testing::TestWithParam<unsigned> {};
 TEST_P(RandomRequests, APlanThatHoldsOrAUserError) {
   Draw draw(GetParam());
   PlanRequest request = request_of(draw);
+  request.tables = std::make_shared<ModelTables>();
   for (const System& system : systems()) {
     request.system = system.name;
     request.policy = draw.maybe({std::string("np"), std::string("ed"), std::string("hd")});
