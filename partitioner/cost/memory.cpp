@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/cost/memory.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 
@@ -40,7 +41,9 @@ static_assert(sizeof(LedgerBytes) == kLines.size() * sizeof(std::int64_t));
 
 MemoryLedger with_names(const LedgerBytes& bytes) {
   MemoryLedger ledger;
-  ledger.lines.reserve(std::size(kLines));
+  ledger.lines.reserve(static_cast<std::size_t>(
+      std::count_if(std::begin(kLines), std::end(kLines),
+                    [&](const NamedLine& line) { return bytes.*line.bytes > 0; })));
   for (const NamedLine& line : kLines) {
     if (bytes.*line.bytes > 0) ledger.lines.push_back({line.name, bytes.*line.bytes});
   }

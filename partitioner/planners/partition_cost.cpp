@@ -92,8 +92,7 @@ PartitionSearch::TiedBound PartitionSearch::tied_with_cuts(int k, int s, int e) 
 
 bool PartitionSearch::may_be_below(double limit, int k, int s, int e) const {
   if (objective_ == Objective::memory) return memory_value(k, memory(k, s, e, 0, 0, {})) < limit;
-  if (computing(k, s, e) >= limit) return false;
-  return grows_at_both_ends() ? e <= farthest_that_fits(k, s) : fits(k, s, e, 0, 0, {});
+  return computing(k, s, e) < limit && e <= farthest_that_fits(k, s);
 }
 
 double PartitionSearch::relaxed(double limit, int k, int s, int e) {

@@ -34,16 +34,19 @@ void PartitionSearch::bound_starts() {
   latest_.assign(at_index(m_.stages + 1), m_.layers);
   latest_[0] = 0;
   const bool bounded = objective_ == Objective::time && found_.value < kInfinity;
+  // With a layer more before it a part may need less where it has a tied weight's owner then.
+  const bool by_memory = objective_ == Objective::time && m_.cuts->tied.empty();
   for (int k = 1; k < m_.stages; ++k) {
     const int most = m_.layers - (m_.stages - k);
     const int before = latest_[at_index(k - 1)];
-    latest_[at_index(k)] = std::min(most, farthest_that_fits(k - 1, before));
+    latest_[at_index(k)] = by_memory ? std::min(most, farthest_that_fits(k - 1, before)) : most;
     if (bounded) {
       latest_[at_index(k)] = std::min(latest_[at_index(k)], reach(at(k - 1), before));
     }
   }
   for (int k = m_.stages - 1; k >= 0; --k) {
-    earliest_[at_index(k)] = std::max(k, first_that_fits(k, earliest_[at_index(k + 1)]));
+    earliest_[at_index(k)] =
+        by_memory ? std::max(k, first_that_fits(k, earliest_[at_index(k + 1)])) : k;
     if (!bounded) continue;
     const auto& compute = at(k).compute();
     const double limit = compute[at_index(earliest_[at_index(k + 1)])] - found_.value;
@@ -57,9 +60,8 @@ void PartitionSearch::bound_starts() {
   }
 }
 
-// How far part k may reach from layer s on within its memory.
+// How far part k may reach from layer s on within its memory; each layer more needs more.
 int PartitionSearch::farthest_that_fits(int k, int s) const {
-  if (objective_ == Objective::memory || !grows_at_both_ends()) return m_.layers;
   int& known = positions_[at_index(k)].farthest[at_index(s)];
   if (known >= 0) return known;
   int low = s;
@@ -75,7 +77,6 @@ int PartitionSearch::farthest_that_fits(int k, int s) const {
 }
 
 int PartitionSearch::first_that_fits(int k, int e) const {
-  if (objective_ == Objective::memory || !grows_at_both_ends()) return 0;
   int high = e;
   for (int low = 0; low < high;) {
     const int middle = low + (high - low) / 2;

@@ -97,8 +97,7 @@ class PartitionSearch {
   void search_order(const std::vector<int>& order);
   int reach(const PartitionDevice& device, int from) const;
   void bound_starts();
-  // A part of more layers needs more memory, without messages.
-  bool grows_at_both_ends() const { return m_.cuts->tied.empty(); }
+  // Without messages.
   int farthest_that_fits(int k, int s) const;
   int first_that_fits(int k, int e) const;
   void choose_ways();

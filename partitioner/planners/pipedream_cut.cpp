@@ -91,7 +91,11 @@ class Hierarchy {
         for (int replicas = 1; replicas < std::min(groups, most_replicas()); ++replicas) {
           const double last = last_.empty() ? last_seconds(level, s, j, replicas)
                                             : last_[pair(s, j)][static_cast<std::size_t>(replicas)];
-          for (int m = least_groups(s, j, replicas, groups); m <= groups; ++m) {
+          // What the memory allows takes longest to tell.
+          int m = replicas + 1;
+          while (m <= groups && std::max(left[m - replicas], last) >= row[m]) ++m;
+          if (m > groups) continue;
+          for (m = std::max(m, least_groups(s, j, replicas, groups)); m <= groups; ++m) {
             row[m] = std::min(row[m], std::max(left[m - replicas], last));
           }
         }
@@ -180,7 +184,10 @@ class Hierarchy {
         for (int replicas = 1; replicas < std::min(used, most_replicas()); ++replicas) {
           const double last = last_seconds(level, s, j, replicas);
           if (last > bound) continue;
-          for (int m = least_groups(s, j, replicas, groups); m <= used; ++m) {
+          int m = replicas + 1;
+          while (m <= used && sum.row(s)[m - replicas] + last >= sum.row(j)[m]) ++m;
+          if (m > used) continue;
+          for (m = std::max(m, least_groups(s, j, replicas, groups)); m <= used; ++m) {
             improve(j, m, sum.row(s)[m - replicas] + last, {s, replicas});
           }
         }

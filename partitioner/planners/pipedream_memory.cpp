@@ -53,10 +53,14 @@ int PipedreamMemory::most_behind(int first, int end, int replicas) {
     const auto fits = [&](int behind) {
       return needs_[static_cast<std::size_t>(behind)].bytes(chunk, replicas) <= kind.memory;
     };
-    if (fits(deepest)) continue;
-    int behind = 0;
-    while (behind < deepest && fits(behind)) ++behind;
-    most = std::min(most, behind - 1);
+    if (fits(std::min(deepest, most))) continue;
+    int behind = -1;  // what fits; the more stages are behind, the more is held
+    for (int none = std::min(deepest, most); behind + 1 < none;) {
+      const int middle = behind + (none - behind) / 2;
+      (fits(middle) ? behind : none) = middle;
+    }
+    most = behind;
+    if (most < 0) break;
   }
   return most;
 }
