@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/planners/replicated.h"
 #include "partitioner/profile/tied.h"
 

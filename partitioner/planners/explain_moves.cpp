@@ -44,8 +44,8 @@ std::vector<Alternative> moves_from(const ExplainedPlan& asked, const Bottleneck
     const int layer = step < 0 ? stage.first_layer : stage.end_layer - 1;
     const std::string what =
         format("move layer %d (%s) from stage %d to stage %d", layer,
-               asked.request.profile->layers[static_cast<std::size_t>(layer)].name.c_str(), at.stage,
-               to) +
+               asked.request.profile->layers[static_cast<std::size_t>(layer)].name.c_str(),
+               at.stage, to) +
         where;
     if (stage.end_layer - stage.first_layer == 1) {
       answers.push_back({.what = what, .why_not = "it is the stage's only layer"});

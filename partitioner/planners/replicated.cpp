@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/cost/model_tables.h"
 #include "partitioner/profile/cut.h"
 
 namespace hetpipe {

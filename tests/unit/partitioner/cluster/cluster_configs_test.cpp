@@ -105,7 +105,8 @@ TEST(ClusterConfigs, PipelineModelsWithTiedWeights) {
     request.profile = chain_for(request.cluster);
     std::int64_t memory = request.cluster.kinds.front().memory;
     for (const DeviceKind& kind : request.cluster.kinds) memory = std::min(memory, kind.memory);
-    for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = memory / 500;
+    for (ProfileLayer& layer : request.profile.change().layers)
+      layer.parameter_bytes = memory / 500;
     request.profile.change().layers[0].parameter_bytes = memory / 80;
     request.profile.change().layers[22].parameter_bytes = memory / 80;
     request.profile.change().layers[22].shares = request.profile->layers[0].name;

@@ -39,7 +39,8 @@ Case random_case(std::mt19937& random) {
   c.request.profile = test::chain_of(layers, {"a", "b", "c"}, [&](const std::string& kind) {
     return 1e-3 * slowness[static_cast<std::size_t>(kind[0] - 'a')];
   });
-  for (ProfileLayer& layer : c.request.profile.change().layers) layer.parameter_bytes = integer(0, 50) * 100;
+  for (ProfileLayer& layer : c.request.profile.change().layers)
+    layer.parameter_bytes = integer(0, 50) * 100;
   c.request.micro_batches = integer(1, 3);
   c.request.minibatch = *c.request.micro_batches * integer(devices, 14);
   for (const DeviceName& device : c.request.cluster.devices()) {

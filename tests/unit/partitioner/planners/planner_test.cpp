@@ -224,8 +224,8 @@ TEST(Planner, StagesNeedNoMemoryForAnOptimizerAtTheServers) {
 // Four virtual workers' waves as one step are worth more than steps of each: but not where a step
 // takes longer than a wave, or labels are old.
 TEST(Planner, GivesTheServersTheOptimizerWhereThatIsWorthMore) {
-  PlanRequest request =
-      request_of(test::cluster_of({{"fast"}, {"fast"}, {"fast"}, {"fast"}, {}}, 80'000'000'000), 12);
+  PlanRequest request = request_of(
+      test::cluster_of({{"fast"}, {"fast"}, {"fast"}, {"fast"}, {}}, 80'000'000'000), 12);
   request.objective = PlanObjective::time_to_accuracy;
   request.in_flight = 4;
   request.chooses_sync = true;

@@ -499,7 +499,8 @@ TEST(Search, SharesOfMicroBatchesThatNoDeviceHolds) {
   request.system = "dapple";
   request.cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
   request.profile = test::chain_of(2, {"a"}, [](const auto&) { return 1e-3; });
-  request.profile.change().measurements[0].output_bytes.assign(2, 1'000'000'000'000);  // of 32 samples
+  request.profile.change().measurements[0].output_bytes.assign(2,
+                                                               1'000'000'000'000);  // of 32 samples
   CutCache cuts;
   const std::vector<Packing> packings;
   SearchSpace space(search_rows(request).front(), 256, cuts, packings);
