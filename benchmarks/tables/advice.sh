@@ -4,7 +4,7 @@
 run_own_advice() {
   build_targets hetpipe bench_own_advice
   local pool pools=() pairs=()
-  read -r -a pools <<< "$(sized "${POOLS:-amp-v100-t4 dapple-a dapple-b dapple-c hetpipe-paper lab-corridor lab-drawer lab-server-room \
+  read -r -a pools <<< "$(sized "${POOLS:-amp-v100-t4 dapple-a dapple-b dapple-c hetpipe-paper lab-corridor lab-drawer lab-server-room lab-storeroom \
 titan-2080-3090 fashion-quickstart hetpipe-paper-scaled local-four-generations local-straggler}" lab-drawer)"
   "$build/bin/hetpipe" profile --model resnet-50 --sample 224x224x3 --classes 1000 --estimate --output "$work/resnet-50.toml" > "$work/profile.log"
   "$build/bin/hetpipe" profile --model gpt2 --sample 1024 --classes 50257 --estimate --output "$work/gpt2.toml" >> "$work/profile.log"
