@@ -97,7 +97,7 @@ class PartitionSearch {
   void search_order(const std::vector<int>& order);
   int reach(const PartitionDevice& device, int from) const;
   void bound_starts();
-  // Without messages.
+  // Ends and starts of part k by its memory alone, without messages.
   int farthest_that_fits(int k, int s) const;
   int first_that_fits(int k, int e) const;
   void choose_ways();
