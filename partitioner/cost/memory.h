@@ -136,5 +136,8 @@ StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profil
 // passes looked ahead where any do and nobody added up gradients; and of one stage.
 MemoryRule memory_rule(const Plan& plan);
 MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage);
+// Micro-batches that one action computes, each by itself: all of a minibatch where it is one
+// action.
+int passes_of_action(const Plan& plan, const MemoryRule& rule);
 
 }  // namespace hetpipe

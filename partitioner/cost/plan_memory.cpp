@@ -74,10 +74,6 @@ VersionDifference steps_at(const System& system, const ScheduleRequest& request,
   return at->second[static_cast<std::size_t>(stage.value % request.stages)];
 }
 
-int passes_of_action(const Plan& plan, const MemoryRule& rule) {
-  return traits(rule.schedule).whole_minibatches ? plan.micro_batches : 1;
-}
-
 StageFootprint from_tables(const Plan& plan, const MemoryRule& rule, const Profile& profile,
                            const DeviceKind& kind, int samples, std::span<const int> stage_end,
                            StageId stage, ModelTables& tables) {
@@ -92,6 +88,10 @@ StageFootprint from_tables(const Plan& plan, const MemoryRule& rule, const Profi
 }
 
 }  // namespace
+
+int passes_of_action(const Plan& plan, const MemoryRule& rule) {
+  return traits(rule.schedule).whole_minibatches ? plan.micro_batches : 1;
+}
 
 MemoryRule memory_rule(const Plan& plan) {
   const System system = composition(plan);

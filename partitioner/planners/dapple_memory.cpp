@@ -19,7 +19,7 @@ DappleMemory::DappleMemory(const PlanRequest& request, const PlacedLayers& place
       late_(traits(rule_.schedule).backward == BackwardForm::split),
       shares_(request, samples_),
       tables_(tables_of(request)),
-      passes_(traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1),
+      passes_(passes_of_action(plan, rule_)),
       updates_(updates_of(plan)) {
   schedule_.micro_batches = plan.micro_batches;
   schedule_.in_flight = plan.in_flight;

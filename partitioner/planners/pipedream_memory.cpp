@@ -17,7 +17,7 @@ PipedreamMemory::PipedreamMemory(const PlanRequest& request, const Plan& plan, i
       late_(traits(rule_.schedule).backward == BackwardForm::split),
       request_(request),
       tables_(tables_of(request)),
-      passes_(traits(rule_.schedule).whole_minibatches ? plan.micro_batches : 1),
+      passes_(passes_of_action(plan, rule_)),
       updates_(updates_of(plan)) {
   for (const int kind : kinds_present(request.cluster)) {
     kinds_.push_back({kind, request.cluster.kinds[static_cast<std::size_t>(kind)].for_plans(), {}});
