@@ -11,6 +11,7 @@
 namespace hetpipe {
 namespace {
 
+constexpr std::size_t kFewestDevices = 6;
 constexpr std::size_t kFewDevices = 12;
 constexpr std::size_t kFewKinds = 4;  // each counted on every node that has it
 constexpr std::int64_t kTimesLonger = 4;
@@ -50,7 +51,8 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.polishing = 16;
   effort.exchanges_again = true;
   effort.several_cuts = true;
-  effort.asks_rows_alone = true;
+  effort.alone_whatever = devices <= kFewestDevices;
+  effort.near_alone = effort.alone_whatever ? 0.5 : 0.9;
   effort.leaves_out_groups = true;
   effort.may_start = 0.7;
   return effort;

@@ -25,7 +25,8 @@ struct SearchEffort {
   int polishing = 0;               // simulations of a plan that polishing it may take at least
   bool exchanges_again = false;    // tries polished plans under every row once more
   bool several_cuts = false;       // steps move layers across several cuts at once
-  bool asks_rows_alone = false;    // those near the best, one by one
+  double near_alone = 0;           // of the best: rows that are searched alone; 0: none
+  bool alone_whatever = false;     // and as far as if they had nothing to beat
   bool leaves_out_groups = false;  // as in smaller_pools()
 };
 

@@ -101,7 +101,6 @@ void leave_out_what_costs(
   for (const DeviceName& device : request.cluster.devices()) {
     if (!used.contains(device)) result.left_out.push_back({device, with_all / result.worth - 1});
   }
-  note_inputs(request, result.plan);
   std::vector<std::string> names;
   for (auto gone = chosen.removed.begin(); gone != chosen.removed.end(); ++gone) {
     const DeviceName device = renamed(*gone, {chosen.removed.begin(), gone});
