@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "partitioner/plan/pipeline.h"
+#include "partitioner/planners/search_pool_state.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kWorthExchanging = 0.95;  // of the best so far: worth improving
+constexpr std::size_t kExchanged = 4;      // plans that exchange() improves
+constexpr double kFurtherBehind = 0.85;    // of it, where lateness counts: worth polishing
+constexpr std::size_t kPolishedBehind = 2;
+constexpr int kPolishings = 3;               // of a plan
+constexpr double kGainsOn = 1.02;            // of worth: what each must bring for another one
+constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from in large pools
+
+ScoredPlan polished(PoolState& pool, const ScoredPlan& chosen) {
+  if (pool.exact || pool.devices > static_cast<int>(kSmallPool)) return chosen;
+  pool.found.enter(chosen.space);
+  // Rounds of many micro-batches take so long that a quarter would be over at once.
+  const std::int64_t least = pool.effort.polishing * pool.scores.actions_of(chosen.plan);
+  const std::int64_t actions = std::max(pool.budget / 4, least);
+  return polish(*pool.spaces[chosen.space], pool.scores, pool.found, chosen, actions);
+}
+
+}  // namespace
+
+void improve_from(PoolState& pool, const ScoredPlan& start) {
+  pool.found.enter(start.space);
+  pool.scores.allow(pool.budget / 4);
+  improve(*pool.spaces[start.space], pool.scores, pool.found, start, pool.speeds,
+          pool.effort.several_cuts);
+}
+
+void improve_best(PoolState& pool) {
+  Starts starts(pool.effort.starts);
+  for (const ScoredPlan& start : best_first(pool.found.all())) {
+    if (pool.devices > kLargePool && starts.taken() == kImprovedOfLarge) return;
+    if (starts.take(start, pool.found.best())) improve_from(pool, start);
+  }
+}
+
+void exchange(PoolState& pool) {
+  if (pool.devices > static_cast<int>(kSmallPool) || pool.rows.size() == 1) return;
+  const std::size_t before = pool.found.all().size();
+  for (const SearchRow& row : pool.rows) {
+    pool.scores.allow(pool.budget / 8);
+    transplant(pool.enter(row, row.minibatch), pool.scores, pool.found, Depths::near);
+  }
+  const std::vector<ScoredPlan> others(
+      pool.found.all().begin() + static_cast<std::ptrdiff_t>(before), pool.found.all().end());
+  std::size_t improved = 0;
+  for (const ScoredPlan& start : best_first(others)) {
+    if (start.worth < kWorthExchanging * pool.found.best() || improved++ == kExchanged) return;
+    improve_from(pool, start);
+  }
+}
+
+// Again where its share of the work has ended it, as long as it gains.
+ScoredPlan polish_on(PoolState& pool, ScoredPlan plan) {
+  for (int i = 0; i < kPolishings; ++i) {
+    const double before = plan.worth;
+    plan = polished(pool, plan);
+    if (!pool.scores.spent() || plan.worth < kGainsOn * before) break;
+  }
+  return plan;
+}
+
+// The best ones that differ in row, number of virtual workers or of devices: the best of all may
+// be another one then. Where late updates count, fewer and longer pipelines may be best, whose
+// cuts gain most: of those that are further behind some, too.
+void polish_best(PoolState& pool) {
+  if (pool.devices > static_cast<int>(kSmallPool)) return;
+  std::set<std::array<std::size_t, 3>> tried;  // space, virtual workers, devices
+  const auto polish_some = [&](double least, std::size_t most) {
+    std::size_t begun = 0;
+    for (const ScoredPlan& start : best_first(pool.found.all())) {
+      if (start.worth < least * pool.found.best() || begun == most) return;
+      const std::size_t workers = start.plan.virtual_workers.size();
+      if (!tried.insert({start.space, workers, devices_of(start.plan).size()}).second) continue;
+      polish_on(pool, start);
+      ++begun;
+    }
+  };
+  polish_some(pool.effort.worth_polishing, pool.effort.polished);
+  if (pool.request.weighs_lateness() && pool.effort.worth_polishing > kFurtherBehind) {
+    polish_some(kFurtherBehind, kPolishedBehind);
+  }
+}
+
+}  // namespace hetpipe
