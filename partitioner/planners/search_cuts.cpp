@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "partitioner/planners/likely_cuts.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
+#include "partitioner/planners/search_key.h"
 #include "partitioner/planners/search_space.h"
 
 // How virtual workers are cut, and how fast they are then: each once for all that are alike.
@@ -30,7 +31,7 @@ int usual_slices(int minibatch) {
 std::vector<Recut> SearchSpace::recuts(int depth) const {
   const bool alike =
       chooses_in_flight() || depth == usual_slices(minibatch_) || row_.request.micro_batches;
-  if (!has_few_devices() || alike) return {Recut::where_needed};
+  if (!has_few_devices_ || alike) return {Recut::where_needed};
   return {Recut::where_needed, Recut::for_few_slices};
 }
 
@@ -122,18 +123,18 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.message_weight = message_weight;
   request.halves_pushes = has_server() && server(knobs, blank_).halves_pushes();
   request.round = has_server() ? server(knobs, blank_).round : 1;
-  if (has_few_devices()) request.first_work = kCutWork;
-  const auto key_of = [&](const PartitionRequest& r) {
-    return worker + format("%d/%d/%d/%d/%d/%d/%g", r.minibatch, r.in_flight, r.micro_batches,
-                           r.server ? 1 : 0, r.clock_distance, r.round, r.message_weight);
+  if (has_few_devices_) request.first_work = kCutWork;
+  const auto partition_key = [&](const PartitionRequest& r) {
+    return worker + key_of({r.minibatch, r.in_flight, r.micro_batches, r.server, r.clock_distance,
+                            r.round, std::bit_cast<std::int64_t>(r.message_weight)});
   };
-  const std::string key = key_of(request) + (recut == Recut::for_few_slices ? "/few" : "");
+  const std::string key = partition_key(request) + (recut == Recut::for_few_slices ? "/few" : "");
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
     return known->second;
   // Most knobs only need more memory: the best cut for what needs least stays so while it fits.
   // Micro-batches change what parts take of the time, too: in large pools, where cutting for each
   // number of them takes too long, improve() moves the cuts.
-  const bool for_few_slices = !has_few_devices() || recut == Recut::for_few_slices;
+  const bool for_few_slices = !has_few_devices_ || recut == Recut::for_few_slices;
   PartitionRequest least = request;
   least.in_flight = 1;
   least.server = false;
@@ -143,19 +144,19 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
     least.minibatch = minibatch_;
     least.micro_batches = usual_slices(minibatch_);
   }
-  const auto& base = cut_anew(key_of(least), least);
+  const auto& base = cut_anew(partition_key(least), least);
   if (const auto known = known_.partitions.find(key); known != known_.partitions.end())
     return known->second;
   PartitionRequest before = request;
   --before.in_flight;
-  const auto one_less = known_.partitions.find(key_of(before));
+  const auto one_less = known_.partitions.find(partition_key(before));
   const Partition* same = fitting(base, request);
   if (same == nullptr && one_less != known_.partitions.end())
     same = fitting(one_less->second, request);
   if (same == nullptr && for_few_slices && request.micro_batches < knobs.micro_batches) {
     PartitionRequest smallest = request;
     slice(smallest, depths(kMostInFlight).back());
-    same = fitting(cut_anew(key_of(smallest), smallest), request);
+    same = fitting(cut_anew(partition_key(smallest), smallest), request);
   }
   if (same != nullptr) {
     std::optional<Partition> copy = *same;
@@ -171,9 +172,9 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
 
 std::vector<WorkerPace> SearchSpace::paces(const Plan& plan) {
   const Cluster& cluster = row_.request.cluster;
-  const std::string shape =
-      format("%d/%d/%d/%g:", plan.minibatch, plan.micro_batches,
-             static_cast<int>(updates_of(row_.parts, plan.optimizer)), message_weight());
+  const std::string shape = key_of({plan.minibatch, plan.micro_batches,
+                                    static_cast<int>(updates_of(row_.parts, plan.optimizer)),
+                                    std::bit_cast<std::int64_t>(message_weight())});
   std::vector<WorkerPace> paces;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     std::vector<DeviceName> devices;

@@ -9,6 +9,7 @@
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/planners/search_key.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -25,18 +26,17 @@ std::int64_t work_of(const Simulation& simulation) {
 std::string server_key(const Plan& plan) {
   if (!plan.server) return "";
   std::string key =
-      format("/D%d/%d/%s/%s/%s", plan.server->clock_distance, plan.server->round,
-             plan.server->placement.c_str(), plan.server->pulls_newest() ? "newest" : "bound",
-             plan.server->push_precision.c_str());
+      "/D" +
+      key_of({plan.server->clock_distance, plan.server->round, plan.server->pulls_newest()}) +
+      plan.server->placement + '/' + plan.server->push_precision;
   for (const std::string& node : plan.server->nodes) key += '/' + node;
   return key;
 }
 
 // The parts of a plan that all its virtual workers share.
 std::string common_key(const Plan& plan) {
-  return plan.system + '/' + plan.schedule + '/' + plan.weights + '/' + plan.sync +
-         format("/%d/%d/%d/%s", plan.minibatch, plan.micro_batches, plan.in_flight,
-                plan.optimizer.c_str()) +
+  return plan.system + '/' + plan.schedule + '/' + plan.weights + '/' + plan.sync + '/' +
+         key_of({plan.minibatch, plan.micro_batches, plan.in_flight}) + plan.optimizer +
          server_key(plan);
 }
 
@@ -45,10 +45,9 @@ std::string common_key(const Plan& plan) {
 std::string common_timing_key(const Plan& plan) {
   const System system = composition(plan);
   const WeightTraits& weights = traits(system.weights);
-  return format("%d/%d/%d%d/%d/%d/%d/%d", static_cast<int>(system.schedule),
-                static_cast<int>(system.sync), weights.update_by_wave ? 1 : 0,
-                weights.recomputes ? 1 : 0, static_cast<int>(updates_of(plan)), plan.minibatch,
-                plan.micro_batches, plan.in_flight) +
+  return key_of({static_cast<int>(system.schedule), static_cast<int>(system.sync),
+                 weights.update_by_wave, weights.recomputes, static_cast<int>(updates_of(plan)),
+                 plan.minibatch, plan.micro_batches, plan.in_flight}) +
          server_key(plan);
 }
 
@@ -63,7 +62,7 @@ class WorkerKeys {
                            [](const LinkBetween& rule) { return !rule.nodes.empty(); })) {}
 
   std::string of(const PlanVirtualWorker& worker) {
-    std::string key = format("|%d", worker.minibatch.value_or(0));
+    std::string key = '|' + std::to_string(worker.minibatch.value_or(0));
     for (const PlanStage& stage : worker.stages) {
       key += ';' + std::to_string(stage.end_layer);
       if (stage.recompute) key += 'r';
@@ -96,12 +95,12 @@ bool exchanges_seldom(const Plan& plan) {
 // Without a server a worker's memory also hangs on who adds up gradients with it.
 std::string sums_key(const Plan& plan, std::size_t vw) {
   if (plan.server || plan.virtual_workers.size() == 1) return "";
-  if (!replicated(plan)) return format("+%zu", plan.virtual_workers.size());
+  if (!replicated(plan)) return '+' + std::to_string(plan.virtual_workers.size());
   std::string key;
   for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
     const MemoryRule rule =
         memory_rule(plan, VirtualWorkerId{static_cast<int>(vw)}, StageId{static_cast<int>(k)});
-    key += format("+%d", rule.all_reduced);
+    key += '+' + std::to_string(rule.all_reduced);
   }
   return key;
 }
@@ -165,11 +164,12 @@ CostTable& PlanScores::costs_of(const Plan& plan) {
 std::string PlanScores::key(const Plan& plan) {
   std::string text = common_key(plan);
   for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    text += format("|%d", worker.minibatch.value_or(0));
+    text += '|' + std::to_string(worker.minibatch.value_or(0));
     for (const PlanStage& stage : worker.stages) {
-      text += format(";%d%s", stage.end_layer, stage.recompute ? "r" : "");
+      text += ';' + std::to_string(stage.end_layer);
+      if (stage.recompute) text += 'r';
       for (const DeviceName& device : stage.devices) text += ',' + to_string(device);
-      for (const int share : stage.shares) text += format(":%d", share);
+      for (const int share : stage.shares) text += ':' + std::to_string(share);
     }
   }
   return text;

@@ -130,6 +130,7 @@ SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts,
                          const std::vector<Packing>& packings)
     : row_(row),
       minibatch_(minibatch),
+      has_few_devices_(row.request.cluster.devices().size() <= kFewInSpace),
       blank_(blank_plan(row.request)),
       known_(cuts),
       packings_(packings) {
@@ -208,7 +209,7 @@ std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs, const Plan& pla
   std::vector<int> nodes{kUsualNodes};
   if (chooses_server_nodes()) {
     nodes.push_back(kAllNodes);
-    if (has_few_devices() && leaves_a_node(row_.request.cluster, plan)) {
+    if (has_few_devices_ && leaves_a_node(row_.request.cluster, plan)) {
       nodes.insert(nodes.end(), {kPlansNodes, kOtherNodes});
     }
   }
@@ -229,7 +230,7 @@ std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs, const Plan& pla
 
 std::vector<Knobs> SearchSpace::with_one_server(const Knobs& knobs) const {
   std::vector<Knobs> result;
-  if (!chooses_server_nodes() || !has_few_devices() || knobs.placement == "local") return result;
+  if (!chooses_server_nodes() || !has_few_devices_ || knobs.placement == "local") return result;
   for (int node = 0; node < static_cast<int>(row_.request.cluster.nodes.size()); ++node) {
     result.push_back(knobs);
     result.back().server_nodes = node;

@@ -134,10 +134,10 @@ class SearchSpace {
 
   PlanServer server(const Knobs& knobs, const Plan& plan) const;
   bool chooses_server_nodes() const;
-  bool has_few_devices() const { return row_.request.cluster.devices().size() <= kFewInSpace; }
 
   SearchRow row_;
   int minibatch_;
+  bool has_few_devices_;
   int max_stages_ = 1;
   Plan blank_;
   CutCache& known_;

@@ -2,8 +2,9 @@
 #include "partitioner/schedule/messages_ahead.h"
 
 #include <algorithm>
-#include <map>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace hetpipe {
 namespace {
@@ -14,16 +15,26 @@ using PassNumber =
 PassNumber number_of(const Action& action) { return {action.minibatch, action.micro}; }
 
 // How many actions of a kind, which take a message each, stand before each one of another.
-std::map<PassNumber, int> taken_before(const StageActions& actions, ActionKind taking,
-                                       ActionKind of) {
-  std::map<PassNumber, int> taken;
-  int count = 0;
-  for (const Action& action : actions) {
-    if (action.kind == of) taken[number_of(action)] = count;
-    if (action.kind == taking) ++count;
+class TakenBefore {
+ public:
+  TakenBefore(const StageActions& actions, ActionKind taking, ActionKind of) {
+    int count = 0;
+    for (const Action& action : actions) {
+      if (action.kind == of) taken_.emplace_back(number_of(action), count);
+      if (action.kind == taking) ++count;
+    }
+    std::sort(taken_.begin(), taken_.end());
   }
-  return taken;
-}
+
+  int at(const PassNumber& number) const {
+    const auto found = std::lower_bound(taken_.begin(), taken_.end(), std::pair(number, 0));
+    if (found == taken_.end() || found->first != number) throw std::out_of_range("no such pass");
+    return found->second;
+  }
+
+ private:
+  std::vector<std::pair<PassNumber, int>> taken_;
+};
 
 int count_of(const StageActions& actions, ActionKind kind) {
   return static_cast<int>(std::count_if(actions.begin(), actions.end(),
@@ -38,7 +49,7 @@ int forwards_of_backward(const StageActions& actions) {
 // A forward goes behind one of the device before, which its own order puts behind backwards: those
 // have taken their gradients.
 int gradients_ahead(const StageActions& here, const StageActions& before, int most_held) {
-  const auto taken_by = taken_before(before, ActionKind::backward, ActionKind::forward);
+  const TakenBefore taken_by(before, ActionKind::backward, ActionKind::forward);
   const bool split = count_of(here, ActionKind::weight_gradient) > 0;
   const int of_backward = forwards_of_backward(here);
   int held = 0, sent = 0, taken = 0, ahead = 0;
@@ -65,7 +76,7 @@ int gradients_ahead(const StageActions& here, const StageActions& before, int mo
 
 // A backward goes behind one of the next device, which has taken activations until then.
 int activations_ahead(const StageActions& here, const StageActions& next) {
-  const auto taken_by = taken_before(next, ActionKind::forward, ActionKind::backward);
+  const TakenBefore taken_by(next, ActionKind::forward, ActionKind::backward);
   const int of_backward = forwards_of_backward(here);
   int held = 0, sent = 0, taken = 0, ahead = 0;
   bool filling = true;  // the pipeline, from when it was empty to the first backward
