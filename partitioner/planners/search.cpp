@@ -39,6 +39,7 @@ void ask_rows_alone(const Again& rows, SearchResult& result, const Asks& search)
     const SearchResult found = search({{row}, to_beat, rows.policies}).result;
     result.simulations += found.simulations;
     result.actions += found.actions;
+    // What may not beat it has no plan.
     if (found.worth <= kPaysAlone * std::max(rows.to_beat, result.worth)) continue;
     result.worth = found.worth;
     result.plan = found.plan;
