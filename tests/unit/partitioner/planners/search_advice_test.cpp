@@ -265,16 +265,22 @@ TEST(SearchAdvice, NoSystemAloneIsBetterInSmallPools) {
   }
 }
 
+// The worth of the best that was considered under such an origin, and of all others.
+std::pair<double, double> best_of_origin(const SearchResult& found, const std::string& origin) {
+  double of = 0;
+  double others = 0;
+  for (const SearchCandidate& candidate : found.considered) {
+    double& best = candidate.origin.starts_with(origin) ? of : others;
+    best = std::max(best, candidate.worth);
+  }
+  return {of, others};
+}
+
 // The search of all systems missed what HetPipe's row by itself finds, with all of its work: 2 %.
 TEST(SearchAdvice, RowsByThemselves) {
   std::mt19937 random(1457);
   const SearchResult found = search_plans(random_request(random));
-  double alone = 0;
-  double together = 0;
-  for (const SearchCandidate& candidate : found.considered) {
-    double& best = candidate.origin == "search of hetpipe alone" ? alone : together;
-    best = std::max(best, candidate.worth);
-  }
+  const auto [alone, together] = best_of_origin(found, "search of hetpipe alone");
   EXPECT_GT(alone, 1.02 * together);
   EXPECT_EQ(found.worth, alone);
 }
@@ -284,13 +290,7 @@ TEST(SearchAdvice, RowsByThemselves) {
 TEST(SearchAdvice, RowsByThemselvesInASmallerPool) {
   std::mt19937 random(1268);
   const SearchResult found = search_plans(random_request(random));
-  double without = 0;
-  double whole = 0;
-  for (const SearchCandidate& candidate : found.considered) {
-    const bool less = candidate.origin.starts_with("search without");
-    double& best = less ? without : whole;
-    best = std::max(best, candidate.worth);
-  }
+  const auto [without, whole] = best_of_origin(found, "search without");
   EXPECT_GT(without, 1.03 * whole);
 }
 
@@ -334,10 +334,7 @@ TEST(SearchAdvice, ThirtyTwoDevicesAreTooManyForOne) {
                                    Precision::fp32);
   request.search = {SystemChoice::any, {0, 1, 4}, {"default", "local"}};
   const SearchResult found = search_plans(request);
-  double whole = 0;
-  for (const SearchCandidate& candidate : found.considered) {
-    if (!candidate.origin.starts_with("search without")) whole = std::max(whole, candidate.worth);
-  }
+  const double whole = best_of_origin(found, "search without").second;
   EXPECT_GT(found.worth, 1.05 * whole);
 }
 TEST(SearchAdvice, CampaignOf500Pools) { expect_nothing_better(1000, 500); }
