@@ -83,8 +83,10 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
       const double to_beat = result.worth;
       FoundInPool found = search({rows, to_beat, idle});
       if (asks_alone && less.cluster.devices().size() + 1 == devices) {
-        const double near = kNear * std::max(to_beat, found.result.worth);
-        ask_rows_alone({rows_worth(found, near), to_beat, idle}, found.result, search);
+        // Those that take no time may have been far behind with their share of the work.
+        RowNames near = rows_worth(found, kNear * std::max(to_beat, found.result.worth));
+        near.insert(found.quick.begin(), found.quick.end());
+        ask_rows_alone({near, to_beat, idle}, found.result, search);
       }
       return found.result;
     };
