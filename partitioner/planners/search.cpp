@@ -21,13 +21,17 @@ constexpr std::size_t kLeavesOut = 32;  // devices: larger pools are not searche
 
 using Asks = std::function<FoundInPool(const Again&)>;
 
-// Those whose best plan is worth so much of the best of all, and those that take no time: a device
-// may slow their rounds down most.
-RowNames rows_near(const FoundInPool& whole, double share) {
+double best_row(const FoundInPool& found) {
   double best = 0;
-  for (const auto& [row, worth] : whole.rows) best = std::max(best, worth);
-  RowNames rows = rows_worth(whole, share * best);
-  rows.insert(whole.quick.begin(), whole.quick.end());
+  for (const auto& [row, worth] : found.rows) best = std::max(best, worth);
+  return best;
+}
+
+// Those whose best plan is worth so much, and those that take no time: a device may slow their
+// rounds down most, and their share of the work may have been too little.
+RowNames rows_near(const FoundInPool& found, double worth) {
+  RowNames rows = rows_worth(found, worth);
+  rows.insert(found.quick.begin(), found.quick.end());
   return rows;
 }
 
@@ -67,11 +71,12 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
     const bool asks_alone = effort.near_alone > 0 && whole.rows.size() > 1;
     if (asks_alone) {
       const double to_beat = effort.alone_whatever ? 0 : result.worth;
-      ask_rows_alone({rows_near(whole, effort.near_alone), to_beat}, result, [&](const Again& row) {
+      const RowNames near = rows_near(whole, effort.near_alone * best_row(whole));
+      ask_rows_alone({near, to_beat}, result, [&](const Again& row) {
         return search_pool(request, options, {}, cuts, simulated, row);
       });
     }
-    const RowNames rows = rows_near(whole, kNear);
+    const RowNames rows = rows_near(whole, kNear * best_row(whole));
     // Policies use every device: they give something new where an idle one is gone.
     const auto search_less = [&](const PlanRequest& less, bool idle) {
       CutCache own;
@@ -83,10 +88,8 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
       const double to_beat = result.worth;
       FoundInPool found = search({rows, to_beat, idle});
       if (asks_alone && less.cluster.devices().size() + 1 == devices) {
-        // Those that take no time may have been far behind with their share of the work.
-        RowNames near = rows_worth(found, kNear * std::max(to_beat, found.result.worth));
-        near.insert(found.quick.begin(), found.quick.end());
-        ask_rows_alone({near, to_beat, idle}, found.result, search);
+        const double near = kNear * std::max(to_beat, found.result.worth);
+        ask_rows_alone({rows_near(found, near), to_beat, idle}, found.result, search);
       }
       return found.result;
     };
