@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 // What several planners have in common.
@@ -15,5 +16,8 @@ constexpr double kEqual = 1 + 1e-12;  // two ways to add up the same times
 // Devices of a pool in which there is time for more than one sync, and in which what cannot be cut
 // quickly is not worth more: others can.
 constexpr std::size_t kFewInSpace = 128;
+
+// Steps of the partitioner for a virtual worker of a search: a millisecond.
+constexpr std::int64_t kCutWork = 30'000;
 
 }  // namespace hetpipe

@@ -56,11 +56,15 @@ std::vector<std::vector<Member>> members_of_few_nodes(const Cluster& cluster,
 
 class Composer {
  public:
-  Composer(const Cluster& cluster, std::span<const double> speed, int max_stages)
+  Composer(const Cluster& cluster, std::span<const double> speed, int max_stages,
+           const std::optional<DeviceName>& without)
       : cluster_(cluster),
         speed_(speed),
         max_stages_(static_cast<std::size_t>(max_stages)),
-        pool_(members_of(cluster, speed)) {}
+        pool_(members_of(cluster, speed)),
+        policies_(!without) {
+    if (without) std::erase_if(pool_, [&](const Member& m) { return m.name == *without; });
+  }
 
   std::vector<Allocation> likely(std::optional<int> virtual_workers, std::size_t most) {
     std::set<double> speeds;
@@ -82,6 +86,14 @@ class Composer {
         });
       }
     }
+    if (policies_) add_policies(virtual_workers);
+    return best(most);
+  }
+
+ private:
+  using Order = bool (*)(const Member&, const Member&);
+
+  void add_policies(std::optional<int> virtual_workers) {
     for (const int number : numbers(static_cast<int>(pool_.size()), virtual_workers)) {
       for (const std::string& policy : allocation_policies()) {
         try {
@@ -91,11 +103,7 @@ class Composer {
         }
       }
     }
-    return best(most);
   }
-
- private:
-  using Order = bool (*)(const Member&, const Member&);
 
   static std::vector<int> numbers(int devices, std::optional<int> fixed) {
     if (fixed) return *fixed <= devices ? std::vector<int>{*fixed} : std::vector<int>{};
@@ -196,6 +204,7 @@ class Composer {
   std::span<const double> speed_;
   std::size_t max_stages_;
   std::vector<Member> pool_;
+  bool policies_;  // they use every device
   std::set<std::string> seen_;
   std::vector<std::pair<double, Allocation>> found_;
 };
@@ -341,8 +350,9 @@ std::vector<Allocation> aligned_compositions(const Cluster& cluster,
 std::vector<Allocation> likely_compositions(const Cluster& cluster,
                                             std::span<const double> kind_speed,
                                             std::optional<int> virtual_workers, int max_stages,
-                                            std::size_t most) {
-  return Composer(cluster, kind_speed, max_stages).likely(virtual_workers, most);
+                                            std::size_t most,
+                                            const std::optional<DeviceName>& without) {
+  return Composer(cluster, kind_speed, max_stages, without).likely(virtual_workers, most);
 }
 
 }  // namespace hetpipe

@@ -47,10 +47,12 @@ std::vector<Allocation> aligned_compositions(const Cluster& cluster,
 // workers: HetPipe's policies with every number they can form, devices dealt out by speed, filled
 // up node by node and kind by kind, each with all kinds and without the slowest one, two ...; and
 // each of these without the devices that only make a virtual worker faster than the slowest one.
-// max_stages: no virtual worker has more devices.
+// max_stages: no virtual worker has more devices. `without` is left out, and policies with it: they
+// use every device.
 std::vector<Allocation> likely_compositions(const Cluster& cluster,
                                             std::span<const double> kind_speed,
                                             std::optional<int> virtual_workers, int max_stages,
-                                            std::size_t most);
+                                            std::size_t most,
+                                            const std::optional<DeviceName>& without = {});
 
 }  // namespace hetpipe

@@ -14,8 +14,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::int64_t kCutWork = 30'000;  // of one virtual worker: a millisecond
-constexpr int kWholeMinibatch = 64;        // samples; larger ones hardly fit in one piece
+constexpr int kWholeMinibatch = 64;  // samples; larger ones hardly fit in one piece
 
 // Whose cuts serve all others: as few as there are of half of kWholeMinibatch samples.
 int usual_slices(int minibatch) {
@@ -118,12 +117,12 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.server = has_server();
   request.average = row_.request.ema > 0 && !has_server();
   request.clock_distance = has_server() ? knobs.clock_distance : 0;
-  request.work = kCutWork;
+  request.work = cut_work_;
   request.likely_cuts = kLikelyCuts;
   request.message_weight = message_weight;
   request.halves_pushes = has_server() && server(knobs, blank_).halves_pushes();
   request.round = has_server() ? server(knobs, blank_).round : 1;
-  if (has_few_devices_) request.first_work = kCutWork;
+  if (has_few_devices_) request.first_work = cut_work_;
   const auto partition_key = [&](const PartitionRequest& r) {
     return worker + key_of({r.minibatch, r.in_flight, r.micro_batches, r.server, r.clock_distance,
                             r.round, std::bit_cast<std::int64_t>(r.message_weight)});

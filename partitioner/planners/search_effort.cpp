@@ -43,6 +43,9 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.actions *= kTimesLonger;
   effort.simulated = 16;
   effort.hopeless = 0.5;
+  effort.as_cut = 0.25;
+  effort.cutting = 100'000;
+  effort.without_each = true;
   effort.may_gain = effort.may_reach = 0.65;
   effort.cuts_anew = true;
   effort.starts = {16, 4};

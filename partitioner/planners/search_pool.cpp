@@ -53,8 +53,9 @@ void explore(PoolState& pool, const SearchRow& row, bool first) {
       if (large && !first) compositions.resize(std::min(compositions.size(), kOfOthers));
       const double least =
           std::max(pool.effort.hopeless * pool.found.best(), pool.effort.may_gain * pool.to_beat());
-      search_compositions(space, pool.scores, pool.found, compositions, least,
-                          pool.effort.may_reach * pool.to_beat(), pool.effort.simulated);
+      search_compositions(space, pool.scores, pool.found, compositions,
+                          {least, pool.effort.as_cut * least,
+                           pool.effort.may_reach * pool.to_beat(), pool.effort.simulated});
     }
   }
   if (pool.found.all().size() == before) {

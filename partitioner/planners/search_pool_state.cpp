@@ -32,7 +32,7 @@ PoolState::PoolState(const PlanRequest& given, const SearchOptions& options,
       found(request, scores),
       speeds(kind_speeds(request, *request.minibatch)),
       cuts(known_cuts),
-      compositions(request, speeds, cuts) {
+      compositions(request, speeds, cuts, effort.without_each) {
   if (!again) return;
   std::erase_if(rows, [&](const SearchRow& row) { return !again->rows.contains(name_of(row)); });
 }
@@ -48,7 +48,8 @@ SearchSpace& PoolState::enter(const SearchRow& row, int minibatch) {
     ++space;
   }
   if (space == spaces.size()) {
-    spaces.push_back(std::make_unique<SearchSpace>(row, minibatch, cuts, compositions.packings()));
+    spaces.push_back(std::make_unique<SearchSpace>(row, minibatch, cuts, compositions.packings(),
+                                                   effort.cutting));
   }
   found.enter(space);
   if (request.progress) request.progress("plans of " + row.request.system);

@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "partitioner/planners/search_compositions.h"
 
@@ -19,7 +21,6 @@ constexpr std::size_t kLikely = 64;             // compositions by rules
 constexpr std::size_t kBesidePacked = 16;       // of them, where others are packed
 constexpr int kLongestOfMany = 16;              // stages
 constexpr std::size_t kPlannedOfSimulated = 4;  // compositions of which plans are made, for each
-constexpr double kAsCut = 0.5;                  // times: what may be missing before a cut that fits
 constexpr std::size_t kSimulatedDepths = 6;     // that are simulated where no estimate holds
 
 bool is_large(const SearchSpace& space) {
@@ -34,6 +35,16 @@ bool estimates_depth(const SearchSpace& space) {
 // In large pools longer pipelines are not looked at: each takes long to cut.
 int most_devices(const SearchSpace& space) {
   return is_large(space) ? std::min(space.max_stages(), kLongestOfMany) : space.max_stages();
+}
+
+// One device of each kind on each node.
+std::vector<DeviceName> one_of_each(const Cluster& cluster) {
+  std::set<std::pair<std::string, const DeviceKind*>> seen;
+  std::vector<DeviceName> devices = cluster.devices();
+  std::erase_if(devices, [&](const DeviceName& device) {
+    return !seen.emplace(device.node, &cluster.kind_of(device)).second;
+  });
+  return devices;
 }
 
 }  // namespace
@@ -60,8 +71,11 @@ std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origi
 }
 
 CompositionPool::CompositionPool(const PlanRequest& request, std::span<const double> kind_speed,
-                                 CutCache& cuts)
-    : cluster_(request.cluster), whole_(cuts.packings.empty()), kind_speed_(kind_speed) {
+                                 CutCache& cuts, bool without_each)
+    : cluster_(request.cluster),
+      whole_(cuts.packings.empty()),
+      without_each_(without_each),
+      kind_speed_(kind_speed) {
   const int minibatch = *request.minibatch;
   int slices = std::min(minibatch, kSlices);
   while (minibatch % slices != 0) --slices;
@@ -108,6 +122,12 @@ std::vector<Composition> CompositionPool::of(const SearchSpace& space) {
   }
   add(likely_compositions(cluster_, kind_speed_, request.virtual_workers, longest,
                           all.empty() ? kLikely : kBesidePacked));
+  if (whole_ && without_each_) {
+    for (const DeviceName& device : one_of_each(cluster_)) {
+      add(likely_compositions(cluster_, kind_speed_, request.virtual_workers, longest,
+                              kBesidePacked, device));
+    }
+  }
   return known_.emplace(longest, std::move(all)).first->second;
 }
 
@@ -142,8 +162,8 @@ double best_of(const std::vector<FittingPlan>& plans) {
 }  // namespace
 
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         const std::vector<Composition>& compositions, double least, double to_beat,
-                         std::size_t simulated) {
+                         const std::vector<Composition>& compositions,
+                         const CompositionLimits& limits) {
   std::multimap<double, Ranked, std::greater<>> ranked;  // by worth
   std::vector<double> best;                              // descending
   for (const Composition& composition : compositions) {
@@ -152,10 +172,10 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
     const double most =
         space.row().request.most_worth(workers.size(), space.minibatch(), composition.most);
     const auto promises = [&](double worth) {
-      return worth >= least &&
-             (composition.always || best.size() < simulated || worth >= best[simulated - 1]);
+      return worth >= limits.least && (composition.always || best.size() < limits.simulated ||
+                                       worth >= best[limits.simulated - 1]);
     };
-    if (most < to_beat || !promises(most)) continue;
+    if (most < limits.to_beat || !promises(most)) continue;
     auto choices = depth_choices(space, workers);
     if (choices.empty() || !promises(choices.front().worth)) continue;
     const double worth = worth_as_cut(space, scores, workers, choices);
@@ -167,13 +187,15 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   while (!ranked.empty() && !scores.spent()) {
     auto next = ranked.extract(ranked.begin());
     Ranked& one = next.mapped();
-    if (next.key() < kAsCut * least) return;
-    if (one.plans && next.key() < least) continue;
+    if (next.key() < limits.as_cut) return;
+    if (one.plans && next.key() < limits.least) continue;
     std::size_t& alike = of_number[one.composition->workers.size()];
-    const bool enough = taken >= simulated || alike >= (simulated + 1) / 3;
+    const bool enough = taken >= limits.simulated || alike >= (limits.simulated + 1) / 3;
     if (enough && !one.composition->always) continue;
     if (!one.plans) {
-      if (planned++ >= kPlannedOfSimulated * simulated && !one.composition->always) continue;
+      if (planned++ >= kPlannedOfSimulated * limits.simulated && !one.composition->always) {
+        continue;
+      }
       one.plans = plans_of(space, scores, one);
       if (one.plans->empty()) continue;
       // What fits may be worth less than promised: another one may be next.

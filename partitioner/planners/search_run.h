@@ -55,8 +55,9 @@ struct Composition {
 // The compositions that are looked at: packed (search_packing.h), and by simpler rules.
 class CompositionPool {
  public:
-  // kind_speed as in search_compositions.h.
-  CompositionPool(const PlanRequest& request, std::span<const double> kind_speed, CutCache& cuts);
+  // kind_speed as in search_compositions.h; `without_each`: by rules without each device, too.
+  CompositionPool(const PlanRequest& request, std::span<const double> kind_speed, CutCache& cuts,
+                  bool without_each = false);
   std::vector<Composition> of(const SearchSpace& space);
   const std::vector<Packing>& packings() const { return packings_; }
 
@@ -65,16 +66,23 @@ class CompositionPool {
 
   const Cluster& cluster_;
   bool whole_;                     // no tables of a larger one serve it
+  bool without_each_;
   std::vector<Packing> packings_;  // of whole minibatches, and of small micro-batches
   std::span<const double> kind_speed_;
   std::map<int, std::vector<Composition>> known_;  // by the most devices of a virtual worker
 };
 
-// Ranks compositions by estimates of the space's system and simulates the best ones that fit, as
-// far as they promise `least` worth and may reach `to_beat`.
+struct CompositionLimits {
+  double least = 0;           // worth that they have to promise
+  double as_cut = 0;          // the same as cut for the least memory: a cut that fits may give more
+  double to_beat = 0;         // worth that they may reach
+  std::size_t simulated = 0;  // compositions
+};
+
+// Ranks compositions by estimates of the space's system and simulates the best ones that fit.
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         const std::vector<Composition>& compositions, double least, double to_beat,
-                         std::size_t simulated);
+                         const std::vector<Composition>& compositions,
+                         const CompositionLimits& limits);
 
 // The best plans so far, under the system of this space: at their own depths or, as another
 // system's bubble is another one, at the next smaller and larger ones too.

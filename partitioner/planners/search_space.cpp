@@ -127,13 +127,14 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
 }
 
 SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts,
-                         const std::vector<Packing>& packings)
+                         const std::vector<Packing>& packings, std::int64_t cut_work)
     : row_(row),
       minibatch_(minibatch),
       has_few_devices_(row.request.cluster.devices().size() <= kFewInSpace),
       blank_(blank_plan(row.request)),
       known_(cuts),
-      packings_(packings) {
+      packings_(packings),
+      cut_work_(cut_work) {
   blank_.minibatch = minibatch;
   // The row of data parallelism in rounds is that of all flushed pipelines in rounds.
   if (!without_pipeline(row_.parts) || traits(row_.parts.sync).rounds) {

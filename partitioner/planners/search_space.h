@@ -73,9 +73,9 @@ enum class Recut { where_needed, for_few_slices };
 // Turns compositions into plans; virtual workers that are alike are cut once.
 class SearchSpace {
  public:
-  // `packings` of the same pool.
+  // `packings` of the same pool; `cut_work`: steps of the partitioner for a virtual worker.
   SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts,
-              const std::vector<Packing>& packings);
+              const std::vector<Packing>& packings, std::int64_t cut_work = kCutWork);
 
   const SearchRow& row() const { return row_; }
   int minibatch() const { return minibatch_; }
@@ -143,6 +143,7 @@ class SearchSpace {
   CutCache& known_;
   mutable std::map<std::tuple<int, std::string, int>, PlanServer> servers_;  // by knobs
   const std::vector<Packing>& packings_;
+  std::int64_t cut_work_;
 };
 
 // Updates that a minibatch may miss: 0 where there is a flush (ALGORITHMS: HetPipe, s_global).

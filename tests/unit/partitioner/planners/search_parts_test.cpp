@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -108,6 +109,37 @@ TEST(SearchCompositions, OneOfEachNodeThenWithoutTheSlowest) {
   EXPECT_EQ(all[2][0][0], (DeviceName{"n0", 0}));  // the fastest
 }
 
+// Rules deal out what they get: with a device less the others are dealt out in other ways, too.
+TEST(SearchCompositions, DealtOutWithoutEachDevice) {
+  PlanRequest request = six_devices();
+  request.minibatch = 32;
+  request.system = "gpipe";
+  request.search.systems = SystemChoice::requested;
+  const std::vector<double> speed{2, 1};
+  const auto keys = [&](bool without_each) {
+    CutCache cuts;
+    CompositionPool pool(request, speed, cuts, without_each);
+    SearchSpace space(search_rows(request).front(), 32, cuts, pool.packings());
+    std::set<std::string> all;
+    for (Composition& one : pool.of(space))
+      all.insert(composition_key(request.cluster, one.workers));
+    return all;
+  };
+  std::set<std::string> more = keys(false);
+  const std::size_t before = more.size();
+  const int longest = static_cast<int>(request.profile->layers.size());
+  for (const DeviceName& device : request.cluster.devices()) {
+    for (Allocation& workers :
+         likely_compositions(request.cluster, speed, std::nullopt, longest, 16, device)) {
+      for (const auto& devices : workers)
+        EXPECT_EQ(std::count(devices.begin(), devices.end(), device), 0);
+      more.insert(composition_key(request.cluster, workers));
+    }
+  }
+  EXPECT_GT(more.size(), before);
+  EXPECT_EQ(keys(true), more);
+}
+
 // What people would try first is simulated whatever else promises more.
 TEST(SearchCompositions, OneOfEachNodeIsAlwaysSimulated) {
   PlanRequest request = six_devices();
@@ -129,7 +161,7 @@ TEST(SearchCompositions, OneOfEachNodeIsAlwaysSimulated) {
   PlanScores scores(request.cluster, request.profile);
   scores.allow(1'000'000);
   FoundPlans found(request, scores);
-  search_compositions(space, scores, found, compositions, 0, 0, 1);
+  search_compositions(space, scores, found, compositions, {.simulated = 1});
   for (const ScoredPlan& plan : found.all()) numbers.insert(plan.plan.virtual_workers.size());
   EXPECT_EQ(numbers, (std::set<std::size_t>{1, 2, 3}));
 }
