@@ -42,8 +42,8 @@ SearchEffort search_effort(const Cluster& cluster) {
   if (devices > kFewDevices && (devices > kSmallPool || has_few_kinds(cluster))) return effort;
   effort.actions *= kTimesLonger;
   effort.simulated = 16;
+  effort.plans_first = true;
   effort.hopeless = 0.5;
-  effort.as_cut = 0.25;
   effort.cutting = 100'000;
   effort.without_each = true;
   effort.may_gain = effort.may_reach = 0.65;

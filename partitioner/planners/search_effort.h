@@ -15,8 +15,8 @@ namespace hetpipe {
 struct SearchEffort {
   std::int64_t actions = 0;         // simulated, of which its steps take parts
   std::size_t simulated = 8;        // compositions of a row
+  bool plans_first = false;         // of compositions, before any is simulated
   double hopeless = 0.75;           // of the best, by an estimate: not worth simulating
-  double as_cut = 0.5;              // of what is asked for, before a cut that fits: worth cutting
   std::int64_t cutting = kCutWork;  // steps of the partitioner for a virtual worker
   bool without_each = false;        // compositions by rules without each device, too
   double may_gain = 0.9;            // of what is to be beaten, by an estimate: worth simulating

@@ -54,8 +54,8 @@ void explore(PoolState& pool, const SearchRow& row, bool first) {
       const double least =
           std::max(pool.effort.hopeless * pool.found.best(), pool.effort.may_gain * pool.to_beat());
       search_compositions(space, pool.scores, pool.found, compositions,
-                          {least, pool.effort.as_cut * least,
-                           pool.effort.may_reach * pool.to_beat(), pool.effort.simulated});
+                          {least, pool.effort.may_reach * pool.to_beat(), pool.effort.simulated,
+                           pool.effort.plans_first});
     }
   }
   if (pool.found.all().size() == before) {

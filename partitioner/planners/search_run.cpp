@@ -21,6 +21,7 @@ constexpr std::size_t kLikely = 64;             // compositions by rules
 constexpr std::size_t kBesidePacked = 16;       // of them, where others are packed
 constexpr int kLongestOfMany = 16;              // stages
 constexpr std::size_t kPlannedOfSimulated = 4;  // compositions of which plans are made, for each
+constexpr double kAsCut = 0.5;                  // times: what may be missing before a cut that fits
 constexpr std::size_t kSimulatedDepths = 6;     // that are simulated where no estimate holds
 
 bool is_large(const SearchSpace& space) {
@@ -153,6 +154,8 @@ std::vector<FittingPlan> plans_of(SearchSpace& space, PlanScores& scores, const 
   return plans;
 }
 
+using Ranking = std::multimap<double, Ranked, std::greater<>>;  // by worth
+
 double best_of(const std::vector<FittingPlan>& plans) {
   double best = 0;
   for (const FittingPlan& plan : plans) best = std::max(best, plan.worth);
@@ -164,8 +167,8 @@ double best_of(const std::vector<FittingPlan>& plans) {
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
                          const std::vector<Composition>& compositions,
                          const CompositionLimits& limits) {
-  std::multimap<double, Ranked, std::greater<>> ranked;  // by worth
-  std::vector<double> best;                              // descending
+  Ranking ranked;
+  std::vector<double> best;  // descending
   for (const Composition& composition : compositions) {
     // No estimate is likely to pass `most`; what stays below far better ones needs no cut.
     const Allocation& workers = composition.workers;
@@ -182,25 +185,35 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
     best.insert(std::upper_bound(best.begin(), best.end(), worth, std::greater<>()), worth);
     ranked.emplace(worth, Ranked{&composition, std::move(choices)});
   }
+  std::size_t planned = 0;
+  // Into `to`, by the best plan that fits: it may be worth less than promised as cut, or more.
+  const auto make_plans = [&](Ranking::node_type next, Ranking& to) {
+    Ranked& one = next.mapped();
+    if (planned++ >= kPlannedOfSimulated * limits.simulated && !one.composition->always) return;
+    one.plans = plans_of(space, scores, one);
+    if (one.plans->empty()) return;
+    next.key() = best_of(*one.plans);
+    to.insert(std::move(next));
+  };
+  if (limits.plans_first) {
+    Ranking ready;
+    while (!ranked.empty() && ranked.begin()->first >= kAsCut * limits.least) {
+      make_plans(ranked.extract(ranked.begin()), ready);
+    }
+    ranked = std::move(ready);
+  }
   std::map<std::size_t, std::size_t> of_number;  // of virtual workers
-  std::size_t planned = 0, taken = 0;
+  std::size_t taken = 0;
   while (!ranked.empty() && !scores.spent()) {
     auto next = ranked.extract(ranked.begin());
     Ranked& one = next.mapped();
-    if (next.key() < limits.as_cut) return;
+    if (next.key() < kAsCut * limits.least) return;
     if (one.plans && next.key() < limits.least) continue;
     std::size_t& alike = of_number[one.composition->workers.size()];
     const bool enough = taken >= limits.simulated || alike >= (limits.simulated + 1) / 3;
     if (enough && !one.composition->always) continue;
     if (!one.plans) {
-      if (planned++ >= kPlannedOfSimulated * limits.simulated && !one.composition->always) {
-        continue;
-      }
-      one.plans = plans_of(space, scores, one);
-      if (one.plans->empty()) continue;
-      // What fits may be worth less than promised: another one may be next.
-      next.key() = best_of(*one.plans);
-      ranked.insert(std::move(next));
+      make_plans(std::move(next), ranked);
       continue;
     }
     bool runs = false;

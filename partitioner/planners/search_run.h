@@ -74,9 +74,9 @@ class CompositionPool {
 
 struct CompositionLimits {
   double least = 0;           // worth that they have to promise
-  double as_cut = 0;          // the same as cut for the least memory: a cut that fits may give more
   double to_beat = 0;         // worth that they may reach
   std::size_t simulated = 0;  // compositions
+  bool plans_first = false;   // of all of them, before any is simulated
 };
 
 // Ranks compositions by estimates of the space's system and simulates the best ones that fit.
