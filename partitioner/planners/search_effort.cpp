@@ -44,7 +44,7 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.simulated = 16;
   effort.plans_first = true;
   effort.hopeless = 0.5;
-  effort.cutting = 100'000;
+  if (devices > kFewestDevices) effort.cutting = 100'000;  // they have more orders
   effort.without_each = true;
   effort.may_gain = effort.may_reach = 0.65;
   effort.cuts_anew = true;
