@@ -5,8 +5,10 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
@@ -271,6 +273,18 @@ Allocation composition_of(const Plan& plan) {
       devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
     }
     result.push_back(std::move(devices));
+  }
+  return result;
+}
+
+std::vector<std::size_t> one_of_each(const Cluster& cluster,
+                                     const std::vector<DeviceName>& devices) {
+  std::set<std::pair<std::string, std::string>> seen;
+  std::vector<std::size_t> result;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (seen.insert({devices[i].node, cluster.kind_of(devices[i]).name}).second) {
+      result.push_back(i);
+    }
   }
   return result;
 }

@@ -36,6 +36,10 @@ double ideal_throughput(const Cluster& cluster, std::span<const double> kind_spe
 std::vector<Allocation> node_compositions(const Cluster& cluster,
                                           std::span<const double> kind_speed, int max_stages);
 
+// Of these devices one of each kind on each node: their places among them.
+std::vector<std::size_t> one_of_each(const Cluster& cluster,
+                                     const std::vector<DeviceName>& devices);
+
 // Virtual workers that have equally many devices of each of two or more nodes, others left out:
 // where they are cut alike, a layer has the same node in all of them, and with shards beside the
 // stages (placement "local") no parameter leaves its node. None in clusters of many nodes.

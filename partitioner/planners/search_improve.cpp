@@ -140,7 +140,7 @@ class Improver {
     if (stages.size() > kMostWorkers) stages.resize(kMostWorkers);
     for (const auto& [vw, k] : stages) {
       const std::vector<DeviceName>& devices = workers[vw].stages[k].devices;
-      for (const std::size_t i : distinct(devices)) {
+      for (const std::size_t i : one_of_each(cluster_, devices)) {
         Plan without = best_.plan;
         if (devices.size() == 1) {
           if (workers[vw].stages.size() > 1 || workers.size() == 1) continue;
@@ -159,7 +159,7 @@ class Improver {
       }
     }
     const std::vector<DeviceName> idle = idle_devices();
-    for (const std::size_t i : distinct(idle)) {
+    for (const std::size_t i : one_of_each(cluster_, idle)) {
       for (const auto& [vw, k] : stages) {
         plans.push_back(best_.plan);
         of(plans.back(), vw, k).devices.push_back(idle[i]);
@@ -250,7 +250,7 @@ class Improver {
     }
     if (some.size() > kMostWorkers) some.resize(kMostWorkers);
     for (const std::size_t a : some) {
-      for (const std::size_t i : distinct(now[a])) {
+      for (const std::size_t i : one_of_each(cluster_, now[a])) {
         Allocation without = now;
         without[a].erase(without[a].begin() + static_cast<long>(i));
         look(without);
@@ -259,7 +259,7 @@ class Improver {
           Allocation moved = without;
           moved[b].push_back(now[a][i]);
           look(std::move(moved));
-          for (const std::size_t j : distinct(now[b])) {
+          for (const std::size_t j : one_of_each(cluster_, now[b])) {
             if (b < a || speed(now[a][i]) == speed(now[b][j])) continue;
             Allocation exchanged = now;
             std::swap(exchanged[a][i], exchanged[b][j]);
@@ -269,7 +269,7 @@ class Improver {
       }
     }
     const std::vector<DeviceName> idle = idle_devices();
-    for (const std::size_t d : distinct(idle)) {
+    for (const std::size_t d : one_of_each(cluster_, idle)) {
       Allocation one_more = now;
       one_more.push_back({idle[d]});
       look(std::move(one_more));
@@ -279,18 +279,6 @@ class Improver {
         look(std::move(larger));
       }
     }
-  }
-
-  // One device of every kind and node.
-  std::vector<std::size_t> distinct(const std::vector<DeviceName>& devices) const {
-    std::set<std::pair<std::string, std::string>> seen;
-    std::vector<std::size_t> result;
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      if (seen.insert({devices[i].node, cluster_.kind_of(devices[i]).name}).second) {
-        result.push_back(i);
-      }
-    }
-    return result;
   }
 
   static constexpr std::size_t kMostWorkers = 8;

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "partitioner/planners/search_compositions.h"
 
@@ -36,16 +35,6 @@ bool estimates_depth(const SearchSpace& space) {
 // In large pools longer pipelines are not looked at: each takes long to cut.
 int most_devices(const SearchSpace& space) {
   return is_large(space) ? std::min(space.max_stages(), kLongestOfMany) : space.max_stages();
-}
-
-// One device of each kind on each node.
-std::vector<DeviceName> one_of_each(const Cluster& cluster) {
-  std::set<std::pair<std::string, const DeviceKind*>> seen;
-  std::vector<DeviceName> devices = cluster.devices();
-  std::erase_if(devices, [&](const DeviceName& device) {
-    return !seen.emplace(device.node, &cluster.kind_of(device)).second;
-  });
-  return devices;
 }
 
 }  // namespace
@@ -124,9 +113,10 @@ std::vector<Composition> CompositionPool::of(const SearchSpace& space) {
   add(likely_compositions(cluster_, kind_speed_, request.virtual_workers, longest,
                           all.empty() ? kLikely : kBesidePacked));
   if (whole_ && without_each_) {
-    for (const DeviceName& device : one_of_each(cluster_)) {
+    const std::vector<DeviceName> devices = cluster_.devices();
+    for (const std::size_t d : one_of_each(cluster_, devices)) {
       add(likely_compositions(cluster_, kind_speed_, request.virtual_workers, longest,
-                              kBesidePacked, device));
+                              kBesidePacked, devices[d]));
     }
   }
   return known_.emplace(longest, std::move(all)).first->second;

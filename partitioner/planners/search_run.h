@@ -65,7 +65,7 @@ class CompositionPool {
   double most_of(const Allocation& workers) const;
 
   const Cluster& cluster_;
-  bool whole_;                     // no tables of a larger one serve it
+  bool whole_;  // no tables of a larger one serve it
   bool without_each_;
   std::vector<Packing> packings_;  // of whole minibatches, and of small micro-batches
   std::span<const double> kind_speed_;
