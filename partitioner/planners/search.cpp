@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "base/text.h"
 #include "partitioner/planners/search_effort.h"
 #include "partitioner/planners/search_leave_out.h"
 #include "partitioner/planners/search_pool.h"
@@ -16,6 +18,7 @@ namespace hetpipe {
 namespace {
 
 constexpr double kNear = 0.85;          // of the best: rows to look at in smaller pools
+constexpr double kNearNumber = 0.9;     // of it: numbers of virtual workers to look at alone
 constexpr double kPaysAlone = 1.001;    // times: what a search of one row must bring
 constexpr std::size_t kLeavesOut = 32;  // devices: larger pools are not searched without one
 
@@ -35,24 +38,40 @@ RowNames rows_near(const FoundInPool& found, double worth) {
   return rows;
 }
 
+// The plan of a further search, where it pays: what may not be worth more than `to_beat` has none.
+void take_over(SearchResult& result, const SearchResult& found, double to_beat,
+               const std::string& origin) {
+  result.simulations += found.simulations;
+  result.actions += found.actions;
+  if (found.worth <= kPaysAlone * std::max(to_beat, result.worth)) return;
+  result.worth = found.worth;
+  result.plan = found.plan;
+  result.left_out = found.left_out;
+  result.bound = std::max(result.bound, found.bound);
+  result.considered.insert(result.considered.begin(),
+                           {origin, describe(found.plan), found.plan.predicted->throughput, "",
+                            found.worth, found.plan.minibatch});
+}
+
 // Each row by itself has all of the work that a search of many shares out, and takes other ways.
 void ask_rows_alone(const Again& rows, SearchResult& result, const Asks& search) {
   for (const RowName& row : rows.rows) {
     const bool whatever = rows.to_beat == 0;
     const double to_beat = whatever ? 0 : std::max(rows.to_beat, result.worth);
-    const SearchResult found = search({{row}, to_beat, rows.policies}).result;
-    result.simulations += found.simulations;
-    result.actions += found.actions;
-    // What may not beat it has no plan.
-    if (found.worth <= kPaysAlone * std::max(rows.to_beat, result.worth)) continue;
-    result.worth = found.worth;
-    result.plan = found.plan;
-    result.left_out = found.left_out;
-    result.bound = std::max(result.bound, found.bound);
-    result.considered.insert(
-        result.considered.begin(),
-        {"search of " + row.first + " alone", describe(found.plan),
-         found.plan.predicted->throughput, "", found.worth, found.plan.minibatch});
+    take_over(result, search({{row}, to_beat, rows.policies}).result, rows.to_beat,
+              "search of " + row.first + " alone");
+  }
+}
+
+// And each number of virtual workers that came near, of its row.
+void ask_numbers_alone(const FoundInPool& whole, SearchResult& result,
+                       const std::function<FoundInPool(int, const Again&)>& search) {
+  const double near = kNearNumber * result.worth;
+  for (const auto& [of, worth] : whole.numbers) {
+    if (worth < near) continue;
+    const auto& [row, workers] = of;
+    take_over(result, search(workers, {{row}, result.worth}).result, 0,
+              format("search of %s with %d alone", row.first.c_str(), workers));
   }
 }
 
@@ -74,6 +93,15 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
       const RowNames near = rows_near(whole, effort.near_alone * best_row(whole));
       ask_rows_alone({near, to_beat}, result, [&](const Again& row) {
         return search_pool(request, options, {}, cuts, simulated, row);
+      });
+    }
+    if (effort.near_alone > 0 && !request.virtual_workers) {
+      ask_numbers_alone(whole, result, [&](int workers, const Again& row) {
+        PlanRequest of_number = request;
+        of_number.virtual_workers = workers;
+        CutCache own;
+        own.tables = cuts.tables;
+        return search_pool(of_number, options, {}, own, simulated, row);
       });
     }
     const RowNames rows = rows_near(whole, kNear * best_row(whole));

@@ -31,6 +31,8 @@ struct FoundInPool {
   SearchResult result;             // of a search that may not win: only its worth and the work done
   std::map<RowName, double> rows;  // worth of the best plan; 0: none was found
   RowNames quick;                  // of them, those that take no time
+  // Worth of the best plan of a row with so many virtual workers.
+  std::map<std::pair<RowName, int>, double> numbers;
 };
 
 // Those whose best plan is worth at least so much.
