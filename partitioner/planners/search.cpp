@@ -24,12 +24,6 @@ constexpr std::size_t kLeavesOut = 32;  // devices: larger pools are not searche
 
 using Asks = std::function<FoundInPool(const Again&)>;
 
-double best_row(const FoundInPool& found) {
-  double best = 0;
-  for (const auto& [row, worth] : found.rows) best = std::max(best, worth);
-  return best;
-}
-
 // Those whose best plan is worth so much, and those that take no time: a device may slow their
 // rounds down most, and their share of the work may have been too little.
 RowNames rows_near(const FoundInPool& found, double worth) {
@@ -67,11 +61,12 @@ void ask_rows_alone(const Again& rows, SearchResult& result, const Asks& search)
 void ask_numbers_alone(const FoundInPool& whole, SearchResult& result,
                        const std::function<FoundInPool(int, const Again&)>& search) {
   const double near = kNearNumber * result.worth;
-  for (const auto& [of, worth] : whole.numbers) {
-    if (worth < near) continue;
-    const auto& [row, workers] = of;
-    take_over(result, search(workers, {{row}, result.worth}).result, 0,
-              format("search of %s with %d alone", row.first.c_str(), workers));
+  for (const auto& [row, numbers] : whole.rows) {
+    for (const auto& [workers, worth] : numbers) {
+      if (worth < near) continue;
+      take_over(result, search(workers, {{row}, result.worth}).result, 0,
+                format("search of %s with %d alone", row.first.c_str(), workers));
+    }
   }
 }
 
@@ -90,7 +85,7 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
     const bool asks_alone = effort.near_alone > 0 && whole.rows.size() > 1;
     if (asks_alone) {
       const double to_beat = effort.alone_whatever ? 0 : result.worth;
-      const RowNames near = rows_near(whole, effort.near_alone * best_row(whole));
+      const RowNames near = rows_near(whole, effort.near_alone * best_worth(whole));
       ask_rows_alone({near, to_beat}, result, [&](const Again& row) {
         return search_pool(request, options, {}, cuts, simulated, row);
       });
@@ -99,12 +94,12 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
       ask_numbers_alone(whole, result, [&](int workers, const Again& row) {
         PlanRequest of_number = request;
         of_number.virtual_workers = workers;
-        CutCache own;
+        CutCache own;  // cuts and packings of all numbers steer where it looks
         own.tables = cuts.tables;
         return search_pool(of_number, options, {}, own, simulated, row);
       });
     }
-    const RowNames rows = rows_near(whole, kNear * best_row(whole));
+    const RowNames rows = rows_near(whole, kNear * best_worth(whole));
     // Policies use every device: they give something new where an idle one is gone.
     const auto search_less = [&](const PlanRequest& less, bool idle) {
       CutCache own;

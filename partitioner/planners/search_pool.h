@@ -28,12 +28,14 @@ struct Again {
 };
 
 struct FoundInPool {
-  SearchResult result;             // of a search that may not win: only its worth and the work done
-  std::map<RowName, double> rows;  // worth of the best plan; 0: none was found
-  RowNames quick;                  // of them, those that take no time
-  // Worth of the best plan of a row with so many virtual workers.
-  std::map<std::pair<RowName, int>, double> numbers;
+  SearchResult result;  // of a search that may not win: only its worth and the work done
+  // Worth of the best plan with each number of virtual workers; none: no plan was found.
+  std::map<RowName, std::map<int, double>> rows;
+  RowNames quick;  // of them, those that take no time
 };
+
+// Of the best plan of all rows; 0: none was found.
+double best_worth(const FoundInPool& found);
 
 // Those whose best plan is worth at least so much.
 RowNames rows_worth(const FoundInPool& found, double worth);
