@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/text.h"
@@ -18,11 +20,13 @@ namespace hetpipe {
 namespace {
 
 constexpr double kNear = 0.85;          // of the best: rows to look at in smaller pools
-constexpr double kNearNumber = 0.9;     // of it: numbers of virtual workers to look at alone
+constexpr double kNearNumber = 0.7;     // of it: numbers of virtual workers to look at alone
+constexpr double kAsGoodNumber = 0.97;  // of it: in smaller pools, too
 constexpr double kPaysAlone = 1.001;    // times: what a search of one row must bring
 constexpr std::size_t kLeavesOut = 32;  // devices: larger pools are not searched without one
 
 using Asks = std::function<FoundInPool(const Again&)>;
+using NumberAsks = std::function<FoundInPool(int workers, const Again&)>;
 
 // Those whose best plan is worth so much, and those that take no time: a device may slow their
 // rounds down most, and their share of the work may have been too little.
@@ -57,17 +61,27 @@ void ask_rows_alone(const Again& rows, SearchResult& result, const Asks& search)
   }
 }
 
-// And each number of virtual workers that came near, of its row.
-void ask_numbers_alone(const FoundInPool& whole, SearchResult& result,
-                       const std::function<FoundInPool(int, const Again&)>& search) {
-  const double near = kNearNumber * result.worth;
-  for (const auto& [row, numbers] : whole.rows) {
-    for (const auto& [workers, worth] : numbers) {
-      if (worth < near) continue;
-      take_over(result, search(workers, {{row}, result.worth}).result, 0,
-                format("search of %s with %d alone", row.first.c_str(), workers));
-    }
+// Those whose best plan is worth at least so much.
+std::set<int> numbers_worth(const std::map<int, double>& numbers, double worth) {
+  std::set<int> workers;
+  for (const auto& [number, its_worth] : numbers) {
+    if (its_worth >= worth) workers.insert(number);
   }
+  return workers;
+}
+
+// And each of these numbers of virtual workers, with these rows: among all numbers few compositions
+// of each are looked at. Returns what is known to be worth with each, of `worth` before.
+std::map<int, double> ask_numbers_alone(const std::set<int>& numbers, const Again& rows,
+                                        std::map<int, double> worth, SearchResult& result,
+                                        const NumberAsks& search) {
+  const double to_beat = std::max(rows.to_beat, result.worth);  // whatever comes first
+  for (const int workers : numbers) {
+    const SearchResult found = search(workers, {rows.rows, to_beat}).result;
+    take_over(result, found, rows.to_beat, format("search with %d virtual workers", workers));
+    worth[workers] = std::max(worth[workers], found.worth);
+  }
+  return worth;
 }
 
 }  // namespace
@@ -90,16 +104,22 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
         return search_pool(request, options, {}, cuts, simulated, row);
       });
     }
-    if (effort.near_alone > 0 && !request.virtual_workers) {
-      ask_numbers_alone(whole, result, [&](int workers, const Again& row) {
-        PlanRequest of_number = request;
-        of_number.virtual_workers = workers;
-        CutCache own;  // cuts and packings of all numbers steer where it looks
-        own.tables = cuts.tables;
-        return search_pool(of_number, options, {}, own, simulated, row);
-      });
-    }
     const RowNames rows = rows_near(whole, kNear * best_worth(whole));
+    const auto search_number = [&](PlanRequest pool, int workers, const Again& again) {
+      pool.virtual_workers = workers;
+      CutCache own;  // cuts and packings of all numbers steer where it looks
+      own.tables = cuts.tables;
+      return search_pool(pool, options, {}, own, simulated, again);
+    };
+    std::set<int> as_good;  // numbers of virtual workers, with a device less
+    if (effort.near_alone > 0 && !request.virtual_workers) {
+      std::map<int, double> numbers = worth_by_number(whole);
+      numbers = ask_numbers_alone(
+          numbers_worth(numbers, kNearNumber * result.worth), {rows}, numbers, result,
+          [&](int workers, const Again& again) { return search_number(request, workers, again); });
+      as_good = numbers_worth(numbers, kAsGoodNumber * result.worth);
+      as_good.erase(static_cast<int>(devices));  // that many do not go without one
+    }
     // Policies use every device: they give something new where an idle one is gone.
     const auto search_less = [&](const PlanRequest& less, bool idle) {
       CutCache own;
@@ -110,10 +130,14 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
       };
       const double to_beat = result.worth;
       FoundInPool found = search({rows, to_beat, idle});
-      if (asks_alone && less.cluster.devices().size() + 1 == devices) {
+      if (less.cluster.devices().size() + 1 < devices) return found.result;
+      if (asks_alone) {
         const double near = kNear * std::max(to_beat, found.result.worth);
         ask_rows_alone({rows_near(found, near), to_beat, idle}, found.result, search);
       }
+      ask_numbers_alone(
+          as_good, {rows_near(found, kNear * best_worth(found)), to_beat}, {}, found.result,
+          [&](int workers, const Again& again) { return search_number(less, workers, again); });
       return found.result;
     };
     leave_out_what_costs(request, result, effort.leaves_out_groups, search_less);

@@ -143,6 +143,16 @@ double best_worth(const FoundInPool& found) {
   return best;
 }
 
+std::map<int, double> worth_by_number(const FoundInPool& found) {
+  std::map<int, double> worth_by_number;
+  for (const auto& [name, numbers] : found.rows) {
+    for (const auto& [workers, worth] : numbers) {
+      worth_by_number[workers] = std::max(worth_by_number[workers], worth);
+    }
+  }
+  return worth_by_number;
+}
+
 RowNames rows_worth(const FoundInPool& found, double worth) {
   RowNames names;
   for (const auto& [name, numbers] : found.rows) {

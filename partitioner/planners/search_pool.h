@@ -37,6 +37,9 @@ struct FoundInPool {
 // Of the best plan of all rows; 0: none was found.
 double best_worth(const FoundInPool& found);
 
+// Of the best plan of all rows with each number of virtual workers.
+std::map<int, double> worth_by_number(const FoundInPool& found);
+
 // Those whose best plan is worth at least so much.
 RowNames rows_worth(const FoundInPool& found, double worth);
 

@@ -276,13 +276,17 @@ std::pair<double, double> best_of_origin(const SearchResult& found, const std::s
   return {of, others};
 }
 
-// The search of all systems missed what HetPipe's row by itself finds, with all of its work: 2 %.
-TEST(SearchAdvice, RowsByThemselves) {
+// The search of all systems missed what HetPipe's row by itself finds, with all of its work, and
+// what it finds with three virtual workers, with which it was 22 % behind the best: 2 % each.
+TEST(SearchAdvice, RowsAndNumbersByThemselves) {
   std::mt19937 random(1457);
   const SearchResult found = search_plans(random_request(random));
-  const auto [alone, together] = best_of_origin(found, "search of hetpipe alone");
-  EXPECT_GT(alone, 1.02 * together);
-  EXPECT_EQ(found.worth, alone);
+  const double together = best_of_origin(found, "search ").second;
+  const double row = best_of_origin(found, "search of hetpipe alone").first;
+  const double number = best_of_origin(found, "search with 3 virtual workers").first;
+  EXPECT_GT(row, 1.02 * together);
+  EXPECT_GT(number, 1.02 * together);
+  EXPECT_EQ(found.worth, std::max(row, number));
 }
 
 // Nor did it find, without a V100, what zero-bubble's row by itself finds there: 4 %. It was 10 %
