@@ -26,7 +26,7 @@ constexpr double kPaysAlone = 1.001;    // times: what a search of one row must 
 constexpr std::size_t kLeavesOut = 32;  // devices: larger pools are not searched without one
 
 using Asks = std::function<FoundInPool(const Again&)>;
-using NumberAsks = std::function<FoundInPool(int workers, const Again&)>;
+using NumberAsks = std::function<SearchResult(int workers, const Again&)>;
 
 // Those whose best plan is worth so much, and those that take no time: a device may slow their
 // rounds down most, and their share of the work may have been too little.
@@ -77,7 +77,7 @@ std::map<int, double> ask_numbers_alone(const std::set<int>& numbers, const Agai
                                         const NumberAsks& search) {
   const double to_beat = std::max(rows.to_beat, result.worth);  // whatever comes first
   for (const int workers : numbers) {
-    const SearchResult found = search(workers, {rows.rows, to_beat}).result;
+    const SearchResult found = search(workers, {rows.rows, to_beat});
     take_over(result, found, rows.to_beat, format("search with %d virtual workers", workers));
     worth[workers] = std::max(worth[workers], found.worth);
   }
@@ -109,13 +109,12 @@ SearchResult search_plans(const PlanRequest& request, const SearchOptions& optio
       pool.virtual_workers = workers;
       CutCache own;  // cuts and packings of all numbers steer where it looks
       own.tables = cuts.tables;
-      return search_pool(pool, options, {}, own, simulated, again);
+      return search_pool(pool, options, {}, own, simulated, again).result;
     };
     std::set<int> as_good;  // numbers of virtual workers, with a device less
     if (effort.near_alone > 0 && !request.virtual_workers) {
-      std::map<int, double> numbers = worth_by_number(whole);
-      numbers = ask_numbers_alone(
-          numbers_worth(numbers, kNearNumber * result.worth), {rows}, numbers, result,
+      const auto numbers = ask_numbers_alone(
+          numbers_worth(whole.numbers, kNearNumber * result.worth), {rows}, whole.numbers, result,
           [&](int workers, const Again& again) { return search_number(request, workers, again); });
       as_good = numbers_worth(numbers, kAsGoodNumber * result.worth);
       as_good.erase(static_cast<int>(devices));  // that many do not go without one

@@ -129,34 +129,17 @@ SearchResult improved_result(PoolState& pool) {
   return result;
 }
 
-double best_of_numbers(const std::map<int, double>& numbers) {
-  double best = 0;
-  for (const auto& [workers, worth] : numbers) best = std::max(best, worth);
-  return best;
-}
-
 }  // namespace
 
 double best_worth(const FoundInPool& found) {
   double best = 0;
-  for (const auto& [name, numbers] : found.rows) best = std::max(best, best_of_numbers(numbers));
+  for (const auto& [name, worth] : found.rows) best = std::max(best, worth);
   return best;
-}
-
-std::map<int, double> worth_by_number(const FoundInPool& found) {
-  std::map<int, double> worth_by_number;
-  for (const auto& [name, numbers] : found.rows) {
-    for (const auto& [workers, worth] : numbers) {
-      worth_by_number[workers] = std::max(worth_by_number[workers], worth);
-    }
-  }
-  return worth_by_number;
 }
 
 RowNames rows_worth(const FoundInPool& found, double worth) {
   RowNames names;
-  for (const auto& [name, numbers] : found.rows) {
-    const double best = best_of_numbers(numbers);
+  for (const auto& [name, best] : found.rows) {
     if (best > 0 && best >= worth) names.insert(name);
   }
   return names;
@@ -184,15 +167,16 @@ FoundInPool search_pool(const PlanRequest& request, const SearchOptions& options
   }
   result.simulations = pool.scores.simulations();
   result.actions = pool.scores.actions();
-  FoundInPool found{std::move(result), {}, {}};
+  FoundInPool found{std::move(result), {}, {}, {}};
   for (const SearchRow& row : pool.rows) {
-    found.rows[name_of(row)] = {};
+    found.rows[name_of(row)] = 0;
     if (row.parts.planner == PlannerRule::data_parallel) found.quick.insert(name_of(row));
   }
   for (const ScoredPlan& plan : pool.found.all()) {
-    std::map<int, double>& numbers = found.rows[name_of(pool.spaces[plan.space]->row())];
-    double& best = numbers[static_cast<int>(plan.plan.virtual_workers.size())];
-    best = std::max(best, plan.worth);
+    double& of_row = found.rows[name_of(pool.spaces[plan.space]->row())];
+    double& of_number = found.numbers[static_cast<int>(plan.plan.virtual_workers.size())];
+    of_row = std::max(of_row, plan.worth);
+    of_number = std::max(of_number, plan.worth);
   }
   return found;
 }

@@ -28,17 +28,14 @@ struct Again {
 };
 
 struct FoundInPool {
-  SearchResult result;  // of a search that may not win: only its worth and the work done
-  // Worth of the best plan with each number of virtual workers; none: no plan was found.
-  std::map<RowName, std::map<int, double>> rows;
-  RowNames quick;  // of them, those that take no time
+  SearchResult result;             // of a search that may not win: only its worth and the work done
+  std::map<RowName, double> rows;  // worth of the best plan; 0: none was found
+  RowNames quick;                  // of them, those that take no time
+  std::map<int, double> numbers;   // worth of the best plan with so many virtual workers
 };
 
 // Of the best plan of all rows; 0: none was found.
 double best_worth(const FoundInPool& found);
-
-// Of the best plan of all rows with each number of virtual workers.
-std::map<int, double> worth_by_number(const FoundInPool& found);
 
 // Those whose best plan is worth at least so much.
 RowNames rows_worth(const FoundInPool& found, double worth);
