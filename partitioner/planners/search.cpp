@@ -19,14 +19,14 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kNear = 0.85;          // of the best: rows to look at in smaller pools
-constexpr double kNearNumber = 0.7;     // of it: numbers of virtual workers to look at alone
-constexpr double kAsGoodNumber = 0.97;  // of it: in smaller pools, too
-constexpr double kPaysAlone = 1.001;    // times: what a search of one row must bring
+constexpr double kNear = 0.85;        // of the best: rows to look at in smaller pools
+constexpr double kNearNumber = 0.7;   // of it: numbers of virtual workers to look at alone
+constexpr double kPaysAlone = 1.001;  // times: what a search of one row must bring
+constexpr const char* kAnnealed = "search, annealed";
 constexpr std::size_t kLeavesOut = 32;  // devices: larger pools are not searched without one
 
 using Asks = std::function<FoundInPool(const Again&)>;
-using NumberAsks = std::function<SearchResult(int workers, const Again&)>;
+using NumberAsks = std::function<FoundInPool(int workers, const Again&)>;
 
 // Those whose best plan is worth so much, and those that take no time: a device may slow their
 // rounds down most, and their share of the work may have been too little.
@@ -71,17 +71,88 @@ std::set<int> numbers_worth(const std::map<int, double>& numbers, double worth) 
 }
 
 // And each of these numbers of virtual workers, with these rows: among all numbers few compositions
-// of each are looked at. Returns what is known to be worth with each, of `worth` before.
-std::map<int, double> ask_numbers_alone(const std::set<int>& numbers, const Again& rows,
-                                        std::map<int, double> worth, SearchResult& result,
-                                        const NumberAsks& search) {
+// of each are looked at.
+void ask_numbers_alone(const std::set<int>& numbers, const Again& rows, SearchResult& result,
+                       const NumberAsks& search) {
   const double to_beat = std::max(rows.to_beat, result.worth);  // whatever comes first
   for (const int workers : numbers) {
-    const SearchResult found = search(workers, {rows.rows, to_beat});
-    take_over(result, found, rows.to_beat, format("search with %d virtual workers", workers));
-    worth[workers] = std::max(worth[workers], found.worth);
+    take_over(result, search(workers, {rows.rows, to_beat}).result, rows.to_beat,
+              format("search with %d virtual workers", workers));
   }
-  return worth;
+}
+
+// A request, and what its searches share.
+struct Asked {
+  const PlanRequest& request;
+  const SearchOptions& options;
+  SearchEffort effort;
+  CutCache cuts{};
+  std::shared_ptr<SimulatedPlans> simulated = std::make_shared<SimulatedPlans>(cuts.tables);
+};
+
+// Rows and numbers of virtual workers by themselves, and what annealing makes of all that was
+// found so far.
+void ask_parts(Asked& asked, const FoundInPool& whole, SearchResult& result) {
+  const PlanRequest& request = asked.request;
+  const SearchEffort& effort = asked.effort;
+  BestPlans best = whole.best;
+  const auto kept = [&](FoundInPool found) {
+    for (const auto& [name, plan] : found.best) keep_better(best, plan);
+    return found;
+  };
+  if (effort.near_alone > 0 && whole.rows.size() > 1) {
+    const double to_beat = effort.alone_whatever ? 0 : result.worth;
+    const RowNames near = rows_near(whole, effort.near_alone * best_worth(whole));
+    ask_rows_alone({near, to_beat}, result, [&](const Again& row) {
+      return kept(search_pool(request, asked.options, {}, asked.cuts, asked.simulated, row));
+    });
+  }
+  if (effort.near_alone > 0 && !request.virtual_workers) {
+    const RowNames rows = rows_near(whole, kNear * best_worth(whole));
+    const std::set<int> numbers = numbers_worth(whole.numbers, kNearNumber * result.worth);
+    ask_numbers_alone(numbers, {rows}, result, [&](int workers, const Again& again) {
+      PlanRequest of_number = request;
+      of_number.virtual_workers = workers;
+      CutCache own;  // cuts and packings of all numbers steer where it looks
+      own.tables = asked.cuts.tables;
+      return kept(search_pool(of_number, asked.options, {}, own, asked.simulated, again));
+    });
+  }
+  if (effort.anneals) {
+    take_over(result, annealed(request, asked.options, asked.cuts, asked.simulated, best), 0,
+              kAnnealed);
+  }
+}
+
+// The pool without devices that cost more than they bring.
+void ask_smaller_pools(Asked& asked, const FoundInPool& whole, SearchResult& result) {
+  const PlanRequest& request = asked.request;
+  const SearchEffort& effort = asked.effort;
+  const std::size_t devices = request.cluster.devices().size();
+  const RowNames rows = rows_near(whole, kNear * best_worth(whole));
+  const double with_all = result.worth;
+  // Policies use every device: they give something new where an idle one is gone.
+  leave_out_what_costs(
+      request, result, effort.leaves_out_groups, [&](const PlanRequest& less, bool idle) {
+        CutCache own;
+        own.tables = asked.cuts.tables;
+        CutCache& of_less = effort.cuts_anew ? own : asked.cuts;
+        const Asks search = [&](const Again& again) {
+          return search_pool(less, asked.options, {}, of_less, asked.simulated, again);
+        };
+        const double to_beat = result.worth;
+        FoundInPool found = search({rows, to_beat, idle});
+        const bool one_less = less.cluster.devices().size() + 1 == devices;
+        if (one_less && effort.near_alone > 0 && whole.rows.size() > 1) {
+          const double near = kNear * std::max(to_beat, found.result.worth);
+          ask_rows_alone({rows_near(found, near), to_beat, idle}, found.result, search);
+        }
+        return found.result;
+      });
+  if (!effort.anneals || result.worth <= with_all) return;
+  const ScoredPlan plan{result.plan, result.plan.predicted->throughput, result.worth, "search"};
+  take_over(result, annealed(request, asked.options, asked.cuts, asked.simulated, {{{}, plan}}), 0,
+            kAnnealed);
 }
 
 }  // namespace
@@ -89,57 +160,13 @@ std::map<int, double> ask_numbers_alone(const std::set<int>& numbers, const Agai
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options,
                           const std::vector<SeedPlanner>& seeds) {
   check_request(request);
-  CutCache cuts;
-  const auto simulated = std::make_shared<SimulatedPlans>(cuts.tables);
-  const FoundInPool whole = search_pool(request, options, seeds, cuts, simulated);
+  Asked asked{request, options, search_effort(request.cluster)};
+  const FoundInPool whole = search_pool(request, options, seeds, asked.cuts, asked.simulated);
   SearchResult result = whole.result;
   const auto devices = request.cluster.devices().size();
   if (!result.exact && devices > 1 && devices <= kLeavesOut) {
-    const SearchEffort effort = search_effort(request.cluster);
-    const bool asks_alone = effort.near_alone > 0 && whole.rows.size() > 1;
-    if (asks_alone) {
-      const double to_beat = effort.alone_whatever ? 0 : result.worth;
-      const RowNames near = rows_near(whole, effort.near_alone * best_worth(whole));
-      ask_rows_alone({near, to_beat}, result, [&](const Again& row) {
-        return search_pool(request, options, {}, cuts, simulated, row);
-      });
-    }
-    const RowNames rows = rows_near(whole, kNear * best_worth(whole));
-    const auto search_number = [&](PlanRequest pool, int workers, const Again& again) {
-      pool.virtual_workers = workers;
-      CutCache own;  // cuts and packings of all numbers steer where it looks
-      own.tables = cuts.tables;
-      return search_pool(pool, options, {}, own, simulated, again).result;
-    };
-    std::set<int> as_good;  // numbers of virtual workers, with a device less
-    if (effort.near_alone > 0 && !request.virtual_workers) {
-      const auto numbers = ask_numbers_alone(
-          numbers_worth(whole.numbers, kNearNumber * result.worth), {rows}, whole.numbers, result,
-          [&](int workers, const Again& again) { return search_number(request, workers, again); });
-      as_good = numbers_worth(numbers, kAsGoodNumber * result.worth);
-      as_good.erase(static_cast<int>(devices));  // that many do not go without one
-    }
-    // Policies use every device: they give something new where an idle one is gone.
-    const auto search_less = [&](const PlanRequest& less, bool idle) {
-      CutCache own;
-      own.tables = cuts.tables;
-      CutCache& of_less = effort.cuts_anew ? own : cuts;
-      const Asks search = [&](const Again& again) {
-        return search_pool(less, options, {}, of_less, simulated, again);
-      };
-      const double to_beat = result.worth;
-      FoundInPool found = search({rows, to_beat, idle});
-      if (less.cluster.devices().size() + 1 < devices) return found.result;
-      if (asks_alone) {
-        const double near = kNear * std::max(to_beat, found.result.worth);
-        ask_rows_alone({rows_near(found, near), to_beat, idle}, found.result, search);
-      }
-      ask_numbers_alone(
-          as_good, {rows_near(found, kNear * best_worth(found)), to_beat}, {}, found.result,
-          [&](int workers, const Again& again) { return search_number(less, workers, again); });
-      return found.result;
-    };
-    leave_out_what_costs(request, result, effort.leaves_out_groups, search_less);
+    ask_parts(asked, whole, result);
+    ask_smaller_pools(asked, whole, result);
   }
   note_inputs(request, result.plan);
   return result;

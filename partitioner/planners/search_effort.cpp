@@ -12,7 +12,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kFewestDevices = 6;
-constexpr std::size_t kFewDevices = 12;
+constexpr std::size_t kFewDevices = 15;
 constexpr std::size_t kFewKinds = 4;  // each counted on every node that has it
 constexpr std::int64_t kTimesLonger = 4;
 constexpr std::int64_t kBaseActions = 250'000;
@@ -57,6 +57,7 @@ SearchEffort search_effort(const Cluster& cluster) {
   effort.alone_whatever = devices <= kFewestDevices;
   effort.near_alone = effort.alone_whatever ? 0.5 : 0.9;
   effort.leaves_out_groups = true;
+  effort.anneals = true;
   effort.may_start = 0.7;
   return effort;
 }

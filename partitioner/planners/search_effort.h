@@ -32,6 +32,7 @@ struct SearchEffort {
   double near_alone = 0;            // of the best: rows that are searched alone; 0: none
   bool alone_whatever = false;      // and as far as if they had nothing to beat
   bool leaves_out_groups = false;   // as in smaller_pools()
+  bool anneals = false;             // the best plans
 };
 
 // More in pools of few devices, and in those of up to 24 whose nodes have more than four kinds in

@@ -107,14 +107,8 @@ bool may_win(PoolState& pool) {
   return pool.found.best() >= kMayStillWin * pool.to_beat();
 }
 
-// What steps and polishing make of the plans found so far.
-SearchResult improved_result(PoolState& pool) {
-  if (!pool.exact) {
-    improve_best(pool);
-    exchange(pool);
-    polish_best(pool);
-    if (pool.effort.exchanges_again) exchange(pool);
-  }
+// Of the plans found so far.
+SearchResult chosen_result(PoolState& pool) {
   SearchResult result;
   const ScoredPlan chosen = polish_on(pool, choose(pool, result.left_out));
   result.plan = with_forecast(pool.request, chosen);
@@ -129,7 +123,24 @@ SearchResult improved_result(PoolState& pool) {
   return result;
 }
 
+// What steps and polishing make of the plans found so far.
+SearchResult improved_result(PoolState& pool) {
+  if (!pool.exact) {
+    improve_best(pool);
+    exchange(pool);
+    polish_best(pool);
+    if (pool.effort.exchanges_again) exchange(pool);
+  }
+  return chosen_result(pool);
+}
+
 }  // namespace
+
+void keep_better(BestPlans& best, const ScoredPlan& plan) {
+  const auto name = std::tuple(plan.plan.system, plan.plan.sync, plan.plan.virtual_workers.size());
+  const auto [known, is_new] = best.emplace(name, plan);
+  if (!is_new && plan.worth > known->second.worth) known->second = plan;
+}
 
 double best_worth(const FoundInPool& found) {
   double best = 0;
@@ -167,7 +178,7 @@ FoundInPool search_pool(const PlanRequest& request, const SearchOptions& options
   }
   result.simulations = pool.scores.simulations();
   result.actions = pool.scores.actions();
-  FoundInPool found{std::move(result), {}, {}, {}};
+  FoundInPool found{std::move(result), {}, {}, {}, {}};
   for (const SearchRow& row : pool.rows) {
     found.rows[name_of(row)] = 0;
     if (row.parts.planner == PlannerRule::data_parallel) found.quick.insert(name_of(row));
@@ -177,8 +188,21 @@ FoundInPool search_pool(const PlanRequest& request, const SearchOptions& options
     double& of_number = found.numbers[static_cast<int>(plan.plan.virtual_workers.size())];
     of_row = std::max(of_row, plan.worth);
     of_number = std::max(of_number, plan.worth);
+    keep_better(found.best, plan);
   }
   return found;
+}
+
+SearchResult annealed(const PlanRequest& request, const SearchOptions& options, CutCache& cuts,
+                      const std::shared_ptr<SimulatedPlans>& simulated, const BestPlans& plans) {
+  PoolState pool(request, options, {}, cuts, simulated, std::nullopt);
+  pool.exact = false;
+  anneal_best(pool, plans);
+  if (pool.found.all().empty()) return {};
+  SearchResult result = chosen_result(pool);
+  result.simulations = pool.scores.simulations();
+  result.actions = pool.scores.actions();
+  return result;
 }
 
 }  // namespace hetpipe

@@ -6,10 +6,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "partitioner/planners/search.h"
+#include "partitioner/planners/search_run.h"
 #include "partitioner/planners/search_score.h"
 #include "partitioner/planners/search_space.h"
 
@@ -27,11 +29,16 @@ struct Again {
   bool policies = false;  // HetPipe's, too
 };
 
+// The best plan of each system, synchronisation and number of virtual workers.
+using BestPlans = std::map<std::tuple<std::string, std::string, std::size_t>, ScoredPlan>;
+void keep_better(BestPlans& best, const ScoredPlan& plan);
+
 struct FoundInPool {
   SearchResult result;             // of a search that may not win: only its worth and the work done
   std::map<RowName, double> rows;  // worth of the best plan; 0: none was found
   RowNames quick;                  // of them, those that take no time
   std::map<int, double> numbers;   // worth of the best plan with so many virtual workers
+  BestPlans best;
 };
 
 // Of the best plan of all rows; 0: none was found.
@@ -45,5 +52,9 @@ FoundInPool search_pool(const PlanRequest& request, const SearchOptions& options
                         const std::vector<SeedPlanner>& seeds, CutCache& cuts,
                         const std::shared_ptr<SimulatedPlans>& simulated,
                         std::optional<Again> again = std::nullopt);
+
+// What annealing makes of the best of these plans.
+SearchResult annealed(const PlanRequest& request, const SearchOptions& options, CutCache& cuts,
+                      const std::shared_ptr<SimulatedPlans>& simulated, const BestPlans& plans);
 
 }  // namespace hetpipe

@@ -42,7 +42,7 @@ SearchSpace& PoolState::enter(const SearchRow& row, int minibatch) {
   const auto is_of = [&](const SearchSpace& known) {
     const PlanRequest& of = known.row().request;
     return of.system == row.request.system && of.sync == row.request.sync &&
-           known.minibatch() == minibatch;
+           of.round == row.request.round && known.minibatch() == minibatch;
   };
   while (space < spaces.size() && !is_of(*spaces[space])) {
     ++space;

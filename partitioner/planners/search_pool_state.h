@@ -62,5 +62,8 @@ void exchange(PoolState& pool);
 // The cuts of a plan; of the best ones.
 ScoredPlan polish_on(PoolState& pool, ScoredPlan plan);
 void polish_best(PoolState& pool);
+// Of these plans, found in the same pool, those near the best for a short time each, and the best
+// that comes of them for longer.
+void anneal_best(PoolState& pool, const BestPlans& plans);
 
 }  // namespace hetpipe

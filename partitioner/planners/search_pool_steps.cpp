@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/search_pool_state.h"
@@ -16,6 +18,11 @@ constexpr std::size_t kPolishedBehind = 2;
 constexpr int kPolishings = 3;               // of a plan
 constexpr double kGainsOn = 1.02;            // of worth: what each must bring for another one
 constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from in large pools
+constexpr std::size_t kAnnealed = 4;         // plans
+constexpr double kNearlyBest = 0.9;          // of the best: worth annealing
+constexpr double kNearInRounds = 0.75;       // of it: may be so in longer rounds
+constexpr AnnealingLimits kShort{1'000, 6'000'000};
+constexpr AnnealingLimits kLong{4'000, 30'000'000};
 
 ScoredPlan polished(PoolState& pool, const ScoredPlan& chosen) {
   if (pool.exact || pool.devices > static_cast<int>(kSmallPool)) return chosen;
@@ -24,6 +31,38 @@ ScoredPlan polished(PoolState& pool, const ScoredPlan& chosen) {
   const std::int64_t least = pool.effort.polishing * pool.scores.actions_of(chosen.plan);
   const std::int64_t actions = std::max(pool.budget / 4, least);
   return polish(*pool.spaces[chosen.space], pool.scores, pool.found, chosen, actions);
+}
+
+// A plan of a row of the pool, with the round that it has.
+void anneal_in(PoolState& pool, const Plan& plan, const AnnealingLimits& limits) {
+  for (SearchRow row : pool.rows) {
+    if (row.request.system != plan.system || row.parts.sync != composition(plan).sync) continue;
+    if (traits(row.parts.sync).rounds) row.request.round = plan.server->round;
+    SearchSpace& space = pool.enter(row, plan.minibatch);
+    if (!pool.found.add(plan, "search")) return;
+    anneal(space, pool.scores, pool.found, pool.found.all().back(), limits);
+    return;
+  }
+}
+
+// Those near the best, best first. While a search compares plans, rounds have kLeastRound waves.
+std::vector<ScoredPlan> near_best(const PlanRequest& request, const BestPlans& plans) {
+  double best = 0;
+  for (const auto& [name, plan] : plans) best = std::max(best, plan.worth);
+  std::vector<ScoredPlan> near;
+  for (auto [name, plan] : plans) {
+    if (plan.worth < kNearInRounds * best) continue;
+    if (traits(composition(plan.plan).sync).rounds) {
+      choose_round(request, plan.plan);
+      if (plan.plan.predicted) plan.worth = request.worth(plan.plan);
+    }
+    near.push_back(std::move(plan));
+  }
+  near = best_first(std::move(near));
+  const double least = kNearlyBest * near.front().worth;
+  std::erase_if(near, [&](const ScoredPlan& plan) { return plan.worth < least; });
+  if (near.size() > kAnnealed) near.resize(kAnnealed);
+  return near;
 }
 
 }  // namespace
@@ -89,6 +128,15 @@ void polish_best(PoolState& pool) {
   if (pool.request.weighs_lateness() && pool.effort.worth_polishing > kFurtherBehind) {
     polish_some(kFurtherBehind, kPolishedBehind);
   }
+}
+
+void anneal_best(PoolState& pool, const BestPlans& plans) {
+  for (const ScoredPlan& start : near_best(pool.request, plans)) {
+    anneal_in(pool, start.plan, kShort);
+  }
+  if (pool.found.all().empty()) return;
+  const Plan best = best_first(pool.found.all()).front().plan;
+  anneal_in(pool, best, kLong);
 }
 
 }  // namespace hetpipe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -99,6 +100,18 @@ void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPl
 // many again for stages whose devices change places.
 ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
                   std::int64_t actions);
+
+struct AnnealingLimits {
+  int steps = 0;             // single ones
+  std::int64_t actions = 0;  // simulated
+};
+
+// The best plan of a random walk from this one, without replicas: a cut is moved, a device moved,
+// added, left out or exchanged, or the depth changed, and what loses worth is accepted as well,
+// ever less of it (simulated annealing: Kirkpatrick, Gelatt and Vecchi, Science 220, 1983). The
+// number of virtual workers stays. The same on every machine.
+ScoredPlan anneal(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
+                  const AnnealingLimits& limits);
 
 // Every plan of unreplicated stages with Nm up to twice the devices, if there are few enough of
 // them: true when all were simulated or ruled out by computing alone.

@@ -247,7 +247,7 @@ TEST(SearchLeavesOut, TwoDevicesOfWhichOneIsNotMissed) {
   EXPECT_TRUE(result.considered.empty());
 }
 
-// Whether the search looks further in a pool: up to twelve devices, or up to 24 of more than four
+// Whether the search looks further in a pool: up to fifteen devices, or up to 24 of more than four
 // kinds, each counted on every node that has it.
 TEST(SearchEfforts, AreLargerInMixedPools) {
   const auto starts_of = [](const std::vector<std::vector<std::string>>& nodes) {
@@ -260,9 +260,9 @@ TEST(SearchEfforts, AreLargerInMixedPools) {
     return node;
   };
   const std::size_t usual = starts_of({of(4, "a"), of(4, "b"), of(4, "c"), of(4, "d")});
-  EXPECT_GT(starts_of({of(3, "a"), of(3, "b"), of(3, "c"), of(3, "d")}), usual);
-  EXPECT_EQ(starts_of({both(6), both(6)}), usual);
-  EXPECT_GT(starts_of({both(6), both(6), of(4, "fast")}), usual);
+  EXPECT_GT(starts_of({of(4, "a"), of(4, "b"), of(4, "c"), of(3, "d")}), usual);
+  EXPECT_EQ(starts_of({both(7), both(7)}), usual);
+  EXPECT_GT(starts_of({both(7), both(7), of(4, "fast")}), usual);
   EXPECT_EQ(starts_of({both(10), both(10), of(4, "fast")}), usual);
 }
 

@@ -144,8 +144,8 @@ std::vector<Plan> variants(const Plan& plan) {
   vary([](Plan& p) {  // one layer across the first cut
     auto& stages = p.virtual_workers[0].stages;
     if (stages.size() < 2) return;
-    ++stages[0].end_layer;
-    ++stages[1].first_layer;
+    const bool one = stages[1].end_layer - stages[1].first_layer == 1;
+    stages[1].first_layer = stages[0].end_layer += one ? -1 : 1;
   });
   vary([](Plan& p) {
     auto& stages = p.virtual_workers[0].stages;
