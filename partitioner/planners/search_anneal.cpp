@@ -22,6 +22,7 @@ constexpr double kCold = 0.001;
 // Draws that are the same on every machine.
 class Draws {
  public:
+  explicit Draws(unsigned walk) : random_(walk) {}
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
   bool one_in(std::size_t n) { return below(n) == 0; }
   double share() { return static_cast<double>(random_()) / 4294967296.0; }  // of one
@@ -135,13 +136,23 @@ class Neighbours {
   Draws& draws_;
 };
 
+// The worth at which the busiest device would never wait: no simulation says more.
+double most_worth(const PlanRequest& request, PlanScores& scores, const Plan& plan) {
+  double slowest = 0;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    slowest = std::max(slowest, scores.least_seconds(plan, vw));
+  }
+  const double samples = static_cast<double>(plan.virtual_workers.size()) * plan.minibatch;
+  return slowest > 0 ? request.worth(plan, samples / slowest) : kInfinity;
+}
+
 }  // namespace
 
 ScoredPlan anneal(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
                   const AnnealingLimits& limits) {
   if (replicated(start.plan)) return start;
   const PlanRequest& request = space.row().request;
-  Draws draws;
+  Draws draws(limits.walk);
   Neighbours neighbours(space, draws);
   Plan now = start.plan, best = start.plan;
   double worth = start.worth, most = start.worth;
@@ -150,19 +161,23 @@ ScoredPlan anneal(SearchSpace& space, PlanScores& scores, FoundPlans& found, Sco
   for (int step = 0; step < limits.steps && !scores.spent(); ++step) {
     const auto other = neighbours.of(now);
     if (!other) continue;
-    const Plan plan = space.with_knobs(*other, space.knobs_of(*other));
-    const auto throughput = scores.throughput(plan);
-    if (!throughput) continue;
-    const double its_worth = request.worth(plan, *throughput);
     const double along = std::max(
         static_cast<double>(step) / limits.steps,
         static_cast<double>(scores.actions() - begin) / static_cast<double>(limits.actions));
     const double heat = kHot * std::pow(kCold / kHot, std::min(along, 1.0));
-    if (its_worth < worth && std::exp((its_worth / worth - 1) / heat) < draws.share()) continue;
+    const double accepted = worth * (1 + heat * std::log(draws.share()));
+    const Plan plan = space.with_knobs(*other, space.knobs_of(*other));
+    if (most_worth(request, scores, plan) < accepted) continue;
+    const auto about = scores.about(plan);
+    if (!about) continue;
+    const double its_worth = request.worth(plan, *about);
+    if (its_worth < accepted) continue;
     now = plan;
     worth = its_worth;
     if (worth <= most * kBetter) continue;
-    most = worth;
+    const auto throughput = scores.throughput(plan);
+    if (!throughput || request.worth(plan, *throughput) <= most * kBetter) continue;
+    most = request.worth(plan, *throughput);
     best = now;
   }
   if (most > start.worth) take_over(found, best, start);

@@ -18,11 +18,13 @@ constexpr std::size_t kPolishedBehind = 2;
 constexpr int kPolishings = 3;               // of a plan
 constexpr double kGainsOn = 1.02;            // of worth: what each must bring for another one
 constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from in large pools
-constexpr std::size_t kAnnealed = 4;         // plans
-constexpr double kNearlyBest = 0.9;          // of the best: worth annealing
-constexpr double kNearInRounds = 0.75;       // of it: may be so in longer rounds
-constexpr AnnealingLimits kShort{1'000, 6'000'000};
-constexpr AnnealingLimits kLong{4'000, 30'000'000};
+constexpr std::size_t kAnnealed = 12;        // plans
+constexpr std::size_t kAnnealedLonger = 3;   // of them
+constexpr double kWorthAnnealing = 0.75;     // of the best
+constexpr unsigned kWalks = 4;               // from the best of them
+constexpr double kWalksOn = 1.002;           // times: what each must bring for another one
+constexpr AnnealingLimits kShort{4'000, 6'000'000, 0};
+constexpr AnnealingLimits kLong{16'000, 30'000'000, 1};
 
 ScoredPlan polished(PoolState& pool, const ScoredPlan& chosen) {
   if (pool.exact || pool.devices > static_cast<int>(kSmallPool)) return chosen;
@@ -45,24 +47,34 @@ void anneal_in(PoolState& pool, const Plan& plan, const AnnealingLimits& limits)
   }
 }
 
-// Those near the best, best first. While a search compares plans, rounds have kLeastRound waves.
-std::vector<ScoredPlan> near_best(const PlanRequest& request, const BestPlans& plans) {
-  double best = 0;
-  for (const auto& [name, plan] : plans) best = std::max(best, plan.worth);
+// The best few of those near the best.
+std::vector<ScoredPlan> near_best(const BestPlans& plans, std::size_t most) {
   std::vector<ScoredPlan> near;
-  for (auto [name, plan] : plans) {
-    if (plan.worth < kNearInRounds * best) continue;
+  for (const auto& [name, plan] : plans) near.push_back(plan);
+  near = best_first(std::move(near));
+  const double least = near.empty() ? 0 : kWorthAnnealing * near.front().worth;
+  std::erase_if(near, [&](const ScoredPlan& plan) { return plan.worth < least; });
+  if (near.size() > most) near.resize(most);
+  return near;
+}
+
+// While a search compares plans, rounds have kLeastRound waves.
+BestPlans in_best_rounds(const PlanRequest& request, const BestPlans& plans) {
+  BestPlans best;
+  for (ScoredPlan plan : near_best(plans, plans.size())) {
     if (traits(composition(plan.plan).sync).rounds) {
       choose_round(request, plan.plan);
       if (plan.plan.predicted) plan.worth = request.worth(plan.plan);
     }
-    near.push_back(std::move(plan));
+    keep_better(best, plan);
   }
-  near = best_first(std::move(near));
-  const double least = kNearlyBest * near.front().worth;
-  std::erase_if(near, [&](const ScoredPlan& plan) { return plan.worth < least; });
-  if (near.size() > kAnnealed) near.resize(kAnnealed);
-  return near;
+  return best;
+}
+
+BestPlans best_plans(const std::vector<ScoredPlan>& plans) {
+  BestPlans best;
+  for (const ScoredPlan& plan : plans) keep_better(best, plan);
+  return best;
 }
 
 }  // namespace
@@ -131,12 +143,19 @@ void polish_best(PoolState& pool) {
 }
 
 void anneal_best(PoolState& pool, const BestPlans& plans) {
-  for (const ScoredPlan& start : near_best(pool.request, plans)) {
+  for (const ScoredPlan& start : near_best(in_best_rounds(pool.request, plans), kAnnealed)) {
     anneal_in(pool, start.plan, kShort);
   }
-  if (pool.found.all().empty()) return;
-  const Plan best = best_first(pool.found.all()).front().plan;
-  anneal_in(pool, best, kLong);
+  for (const ScoredPlan& start : near_best(best_plans(pool.found.all()), kAnnealedLonger)) {
+    anneal_in(pool, start.plan, kLong);
+  }
+  for (unsigned walk = kLong.walk + 1; walk <= kWalks; ++walk) {
+    const double before = pool.found.best();
+    if (before == 0) return;
+    const Plan best = best_first(pool.found.all()).front().plan;
+    anneal_in(pool, best, {kLong.steps, kLong.actions, walk});
+    if (pool.found.best() < kWalksOn * before) return;
+  }
 }
 
 }  // namespace hetpipe

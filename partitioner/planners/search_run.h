@@ -104,6 +104,7 @@ ScoredPlan polish(SearchSpace& space, PlanScores& scores, FoundPlans& found, Sco
 struct AnnealingLimits {
   int steps = 0;             // single ones
   std::int64_t actions = 0;  // simulated
+  unsigned walk = 0;         // which of many
 };
 
 // The best plan of a random walk from this one, without replicas: a cut is moved, a device moved,

@@ -18,6 +18,7 @@ namespace {
 
 // Where links are crowded, sharing them out is most of the work.
 constexpr std::int64_t kRatesPerAction = 8;
+constexpr int kFewMinibatches = 3;                // the second and the third tell the pace
 constexpr std::int64_t kMostRates = 100'000'000;  // of a plan that nobody has to look at
 std::int64_t work_of(const Simulation& simulation) {
   return simulation.actions + simulation.rates / kRatesPerAction;
@@ -179,13 +180,28 @@ void PlanScores::note(const Plan& plan, double throughput) {
   if (fits(plan)) throughput_.emplace(key(plan), Simulated{throughput});
 }
 
+std::optional<double> PlanScores::about(const Plan& plan) {
+  const System system = composition(plan);
+  if (plan.server || !traits(system.schedule).has_flush) return throughput(plan);
+  try {
+    if (!fits(plan)) return std::nullopt;
+    return simulated(plan, Patience::usual, kFewMinibatches).throughput;
+  } catch (const TooManyRates&) {
+    actions_ += kMostRates / kRatesPerAction;
+  } catch (const UserError&) {
+  }
+  return std::nullopt;
+}
+
 std::int64_t PlanScores::actions_of(const Plan& plan) const {
   const auto known = throughput_.find(key(plan));
   return known == throughput_.end() ? 0 : known->second.actions;
 }
 
-SimulatedPlans::Known PlanScores::simulated(const Plan& plan, Patience patience) {
+SimulatedPlans::Known PlanScores::simulated(const Plan& plan, Patience patience,
+                                            std::optional<int> minibatches) {
   std::string key = timing_key(plan);
+  if (minibatches) key += format("/%d", *minibatches);
   if (const SimulatedPlans::Known* known = simulated_->find(key)) {
     actions_ += known->actions;
     return *known;
@@ -194,6 +210,7 @@ SimulatedPlans::Known PlanScores::simulated(const Plan& plan, Patience patience)
   request.stages = request.ledgers = false;  // whether the plan fits was asked before
   request.costs = &costs_of(plan);
   request.memory = &simulated_->memory();
+  request.minibatches = minibatches;
   if (patience == Patience::usual) request.most_rates = kMostRates;
   const Simulation simulation = simulate(plan, cluster_, profile_, request);
   const SimulatedPlans::Known known{simulation.throughput, simulation.iteration_seconds,

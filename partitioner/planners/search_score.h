@@ -61,6 +61,9 @@ class PlanScores {
   // links. `however_long`: then as well.
   enum class Patience { usual, however_long };
   std::optional<double> throughput(const Plan& plan, Patience patience = Patience::usual);
+  // Nearly the same, sooner: where pipelines are flushed and all virtual workers wait for each
+  // other then, of few minibatches, whether their pace has settled or not.
+  std::optional<double> about(const Plan& plan);
   // What simulate() said of this plan, which need not be asked again.
   void note(const Plan& plan, double throughput);
   // Seconds per minibatch of one virtual worker by itself, without waiting for others, and of
@@ -83,7 +86,9 @@ class PlanScores {
   bool fits(const Plan& plan, std::size_t vw);
   std::string key(const Plan& plan, std::size_t vw) const;
   std::string timing_key(const Plan& plan) const;
-  SimulatedPlans::Known simulated(const Plan& plan, Patience patience);
+  // `minibatches` of each virtual worker; none: until their pace is steady.
+  SimulatedPlans::Known simulated(const Plan& plan, Patience patience,
+                                  std::optional<int> minibatches = std::nullopt);
 
   CostTable& costs_of(const Plan& plan);
 

@@ -329,17 +329,18 @@ PlanRequest request_of_storeroom(std::vector<Node> nodes, const std::string& pro
   return request;
 }
 
-// Without a GTX 1080 Ti data parallelism in rounds was far behind in a search of all rows, and so
-// was not searched by itself there, which gives GPT-2 7 % more.
-TEST(SearchAdvice, RoundsByThemselvesInASmallerPool) {
+// Without a GTX 1080 Ti another system is best, whose plan gives GPT-2 6 % more once it is annealed
+// in the whole pool.
+TEST(SearchAdvice, WhatSmallerPoolsGiveIsAnnealed) {
   PlanRequest request =
       request_of_storeroom({{"a", {0, 0, 1, 2}}, {"c", {3, 3, 3, 3}}, {"d", {4, 4}}, {"cpu", {}}},
                            "/tests/profiles/gpt2.toml");
   request.objective = PlanObjective::time_to_accuracy;
   request.chooses_sync = true;
   const SearchResult found = search_plans(request);
-  const auto [without, whole] = best_of_origin(found, "search without");
-  EXPECT_GT(without, 1.05 * whole);
+  const double without = best_of_origin(found, "search without").first;
+  EXPECT_GT(without, best_of_origin(found, "search with ").first);
+  EXPECT_GT(best_of_origin(found, "search, annealed").first, 1.05 * without);
 }
 
 // With six virtual workers and no other number of them HetPipe's ResNet-152 was 9 % faster than in

@@ -104,6 +104,28 @@ TEST(SearchScores, AreThoseOfLedgersAndSimulations) {
   }
 }
 
+// Three minibatches of flushed pipelines that wait for each other are simulated, which takes less
+// than half of the work and leaves the steady pace to be asked; of others all.
+TEST(SearchScores, AboutAreOfFewMinibatches) {
+  PlanRequest request = six_devices();
+  request.search.systems = SystemChoice::requested;
+  request.policy = "search";
+  for (const char* system : {"gpipe", "hetpipe"}) {
+    request.system = system;
+    const Plan plan = make_plan(request);
+    ASSERT_GT(plan.virtual_workers.size(), 1U);
+    SimulationRequest few;
+    if (!plan.server) few.minibatches = 3;
+    PlanScores scores(request.cluster, request.profile);
+    EXPECT_DOUBLE_EQ(*scores.about(plan),
+                     simulate(plan, request.cluster, request.profile, few).throughput);
+    const std::int64_t actions = scores.actions();
+    const double steady = simulate(plan, request.cluster, request.profile).throughput;
+    EXPECT_DOUBLE_EQ(*scores.throughput(plan), steady);
+    EXPECT_EQ(scores.actions() > 2 * actions, !plan.server) << system;
+  }
+}
+
 // A worker alone takes between rounds what it takes where its gradients are all-reduced with
 // nobody, and seeing that takes a fraction of the actions.
 TEST(SearchScores, OfOneWorkerAloneNeedNoRounds) {
