@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -61,11 +60,11 @@ void ask_rows_alone(const Again& rows, SearchResult& result, const Asks& search)
   }
 }
 
-// Those whose best plan is worth at least so much.
-std::set<int> numbers_worth(const std::map<int, double>& numbers, double worth) {
+// Those with which the best plan is worth at least so much.
+std::set<int> numbers_worth(const BestPlans& best, double worth) {
   std::set<int> workers;
-  for (const auto& [number, its_worth] : numbers) {
-    if (its_worth >= worth) workers.insert(number);
+  for (const auto& [name, found] : best) {
+    if (found.worth >= worth) workers.insert(static_cast<int>(found.plan.virtual_workers.size()));
   }
   return workers;
 }
@@ -109,7 +108,7 @@ void ask_parts(Asked& asked, const FoundInPool& whole, SearchResult& result) {
   }
   if (effort.near_alone > 0 && !request.virtual_workers) {
     const RowNames rows = rows_near(whole, kNear * best_worth(whole));
-    const std::set<int> numbers = numbers_worth(whole.numbers, kNearNumber * result.worth);
+    const std::set<int> numbers = numbers_worth(whole.best, kNearNumber * result.worth);
     ask_numbers_alone(numbers, {rows}, result, [&](int workers, const Again& again) {
       PlanRequest of_number = request;
       of_number.virtual_workers = workers;

@@ -3,11 +3,9 @@
 #include <cmath>
 #include <optional>
 #include <random>
-#include <set>
 #include <utility>
 #include <vector>
 
-#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_moves.h"
 #include "partitioner/planners/search_run.h"
@@ -58,7 +56,7 @@ class Neighbours {
   // An idle device into a stage, or one out of its stage into another one or, of one in four, out
   // of the plan: the stage beside it takes its layers.
   std::optional<Plan> with_device_moved(Plan plan) {
-    const std::vector<DeviceName> idle = idle_devices(plan);
+    const std::vector<DeviceName> idle = idle_devices(cluster_, plan);
     std::vector<std::pair<std::size_t, std::size_t>> stages;
     for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
       for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
@@ -99,7 +97,7 @@ class Neighbours {
 
   // Of two stages, or of a stage and an idle one.
   std::optional<Plan> with_devices_exchanged(Plan plan) {
-    std::vector<DeviceName> idle = idle_devices(plan);
+    std::vector<DeviceName> idle = idle_devices(cluster_, plan);
     std::vector<DeviceName*> devices;
     for (PlanVirtualWorker& worker : plan.virtual_workers) {
       for (PlanStage& stage : worker.stages) devices.push_back(&stage.devices.front());
@@ -122,13 +120,6 @@ class Neighbours {
     if (now == all.end() || now == (deeper ? all.end() - 1 : all.begin())) return std::nullopt;
     depth = deeper ? *(now + 1) : *(now - 1);
     return space_.with_knobs(plan, knobs);
-  }
-
-  std::vector<DeviceName> idle_devices(const Plan& plan) const {
-    const std::set<DeviceName> used = devices_of(plan);
-    std::vector<DeviceName> idle = cluster_.devices();
-    std::erase_if(idle, [&](const DeviceName& device) { return used.contains(device); });
-    return idle;
   }
 
   const SearchSpace& space_;

@@ -158,7 +158,7 @@ class Improver {
         }
       }
     }
-    const std::vector<DeviceName> idle = idle_devices();
+    const std::vector<DeviceName> idle = useful_idle_devices();
     for (const std::size_t i : one_of_each(cluster_, idle)) {
       for (const auto& [vw, k] : stages) {
         plans.push_back(best_.plan);
@@ -179,12 +179,9 @@ class Improver {
     return better;
   }
 
-  std::vector<DeviceName> idle_devices() const {
-    const std::set<DeviceName> used = devices_of(best_.plan);
-    std::vector<DeviceName> idle;
-    for (const DeviceName& device : cluster_.devices()) {
-      if (!used.contains(device) && speed(device) > 0) idle.push_back(device);
-    }
+  std::vector<DeviceName> useful_idle_devices() const {
+    std::vector<DeviceName> idle = idle_devices(cluster_, best_.plan);
+    std::erase_if(idle, [&](const DeviceName& device) { return speed(device) <= 0; });
     return idle;
   }
 
@@ -268,7 +265,7 @@ class Improver {
         }
       }
     }
-    const std::vector<DeviceName> idle = idle_devices();
+    const std::vector<DeviceName> idle = useful_idle_devices();
     for (const std::size_t d : one_of_each(cluster_, idle)) {
       Allocation one_more = now;
       one_more.push_back({idle[d]});

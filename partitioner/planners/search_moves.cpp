@@ -2,9 +2,11 @@
 #include "partitioner/planners/search_moves.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
@@ -16,6 +18,13 @@ bool take_over(FoundPlans& found, const Plan& plan, ScoredPlan& best) {
   best = found.all().back();
   best.space = space;
   return true;
+}
+
+std::vector<DeviceName> idle_devices(const Cluster& cluster, const Plan& plan) {
+  const std::set<DeviceName> used = devices_of(plan);
+  std::vector<DeviceName> idle = cluster.devices();
+  std::erase_if(idle, [&](const DeviceName& device) { return used.contains(device); });
+  return idle;
 }
 
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {

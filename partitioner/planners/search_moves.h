@@ -17,6 +17,9 @@ constexpr double kBetter = 1 + 1e-9;  // times: what counts as more
 // Simulates the plan; where it is better it becomes the best one, of the same space.
 bool take_over(FoundPlans& found, const Plan& plan, ScoredPlan& best);
 
+// Those of the pool that the plan does not use.
+std::vector<DeviceName> idle_devices(const Cluster& cluster, const Plan& plan);
+
 // Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
 std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan);
 

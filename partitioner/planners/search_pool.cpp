@@ -178,16 +178,14 @@ FoundInPool search_pool(const PlanRequest& request, const SearchOptions& options
   }
   result.simulations = pool.scores.simulations();
   result.actions = pool.scores.actions();
-  FoundInPool found{std::move(result), {}, {}, {}, {}};
+  FoundInPool found{std::move(result), {}, {}, {}};
   for (const SearchRow& row : pool.rows) {
     found.rows[name_of(row)] = 0;
     if (row.parts.planner == PlannerRule::data_parallel) found.quick.insert(name_of(row));
   }
   for (const ScoredPlan& plan : pool.found.all()) {
     double& of_row = found.rows[name_of(pool.spaces[plan.space]->row())];
-    double& of_number = found.numbers[static_cast<int>(plan.plan.virtual_workers.size())];
     of_row = std::max(of_row, plan.worth);
-    of_number = std::max(of_number, plan.worth);
     keep_better(found.best, plan);
   }
   return found;

@@ -37,7 +37,6 @@ struct FoundInPool {
   SearchResult result;             // of a search that may not win: only its worth and the work done
   std::map<RowName, double> rows;  // worth of the best plan; 0: none was found
   RowNames quick;                  // of them, those that take no time
-  std::map<int, double> numbers;   // worth of the best plan with so many virtual workers
   BestPlans best;
 };
 

@@ -2,7 +2,6 @@
 // Annealing against the best of all plans with so many virtual workers.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
