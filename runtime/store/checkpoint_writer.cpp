@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/store/checkpoint_writer.h"
 
-#include <signal.h>
-
 #include <chrono>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/time.h"
 
@@ -17,13 +16,8 @@ constexpr std::chrono::milliseconds kBetweenTries{500};
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(Options options) : options_(std::move(options)) {
-  // Signals are for the rank's own thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals in_the_thread;
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 CheckpointWriter::~CheckpointWriter() {

@@ -48,7 +48,12 @@ void note(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals()
+    : handler_([this] {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return over_; });
+      }),
+      elsewhere_({SIGUSR1, SIGTERM, SIGALRM}) {
   first_signal = second_signal = 0;
   struct sigaction action = {};
   action.sa_handler = note;
@@ -59,6 +64,12 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_one();
+  handler_.join();
   if (settled) return;
   ::sigaction(SIGUSR1, &before_usr1, nullptr);
   ::sigaction(SIGTERM, &before_term, nullptr);

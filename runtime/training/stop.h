@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
+#include "base/blocked_signals.h"
 #include "base/ids.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/sync/messages.h"
@@ -13,7 +17,10 @@ namespace hetpipe {
 
 // While it lives, SIGUSR1 and SIGTERM ask this process to stop when it can, instead of ending it. A
 // second one that comes later than the first (launchers send the same request twice at once) means
-// exit now: the process ends soon, whatever it is doing.
+// exit now: the process ends soon, whatever it is doing. Handlers run in a thread of its own: this
+// one and those that it starts meanwhile compute, and generated matrix products of oneDNN before
+// 3.11.2 keep their stack pointer on the heap, where a handler would write over what lies below
+// (uxlfoundation/oneDNN issue 4845).
 class StopSignals {
  public:
   StopSignals();
@@ -28,6 +35,13 @@ class StopSignals {
 
   // The first signal that came. Throws SystemError once there was a second.
   static std::optional<int> wanted();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;  // under mutex_
+  std::thread handler_;
+  BlockedSignals elsewhere_;  // after the thread that takes them
 };
 
 const char* signal_name(int signal);

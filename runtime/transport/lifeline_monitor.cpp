@@ -13,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/temporary_file.h"
 #include "base/text.h"
@@ -84,13 +85,8 @@ Lifeline::Monitor::Monitor(LifelineSetup setup, std::vector<ProcessId> processes
   if (!wake_) throw SystemError(format("eventfd: %s", std::strerror(errno)));
   looked_ns_ = now_ns();
   for (auto& [rank, peer] : peers_) peer.heard_ns = looked_ns_;
-  // Signals are for the rank's own thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals in_the_thread;
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Lifeline::Monitor::~Monitor() {

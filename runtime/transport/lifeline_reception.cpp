@@ -2,7 +2,6 @@
 #include "runtime/transport/lifeline_reception.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -57,13 +57,8 @@ Reception::Reception(Listener listener, const std::string& token, int ranks, dou
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   ensure(token_.size() == kTokenLength, "a token of another length");
   if (!wake_) throw SystemError(format("eventfd: %s", std::strerror(errno)));
-  // Signals are for the rank's own thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals in_the_thread;
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Reception::~Reception() { close(); }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/transport/mpi_watchdog.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/blocked_signals.h"
 #include "base/temporary_file.h"
 
 namespace hetpipe {
@@ -20,13 +20,8 @@ std::string host_name() {
 
 Watchdog::Watchdog(std::string doing, double seconds, int exit_code)
     : doing_(std::move(doing)), seconds_(seconds), exit_code_(exit_code) {
-  // Signals are for the rank's own thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals in_the_thread;
   thread_ = std::thread([this] { watch(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Watchdog::~Watchdog() {

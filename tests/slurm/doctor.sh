@@ -38,9 +38,9 @@ doctor 2 none "mistake: srun started 4 ranks without PMIx" "srun --mpi=pmix -K -
   "This Slurm offers: MPI plugin types are"
 kill=-K
 
-export OMPI_MCA_btl_tcp_port_min_v4=41000 OMPI_MCA_btl_tcp_port_range_v4=100
+export OMPI_MCA_btl_tcp_port_min_v4=21000 OMPI_MCA_btl_tcp_port_range_v4=100  # from which nobody connects (ip_local_port_range)
 firewall() { # NODE ADDRESS: who connects from there to MPI on NODE gets no answer
-  ip -n "$1" rule add to "$2" ipproto tcp sport 41000-41099 blackhole
+  ip -n "$1" rule add to "$2" ipproto tcp sport 21000-21099 blackhole
 }
 firewall node2 198.51.100.3
 firewall node3 198.51.100.2
