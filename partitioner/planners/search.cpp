@@ -55,7 +55,7 @@ void ask_rows_alone(const Again& rows, SearchResult& result, const Asks& search)
   for (const RowName& row : rows.rows) {
     const bool whatever = rows.to_beat == 0;
     const double to_beat = whatever ? 0 : std::max(rows.to_beat, result.worth);
-    take_over(result, search({{row}, to_beat, rows.policies}).result, rows.to_beat,
+    take_over(result, search({{row}, to_beat}).result, rows.to_beat,
               "search of " + row.first + " alone");
   }
 }
@@ -127,7 +127,6 @@ void ask_parts(Asked& asked, const FoundInPool& whole, SearchResult& result) {
 void ask_smaller_pools(Asked& asked, const FoundInPool& whole, SearchResult& result) {
   const PlanRequest& request = asked.request;
   const SearchEffort& effort = asked.effort;
-  const std::size_t devices = request.cluster.devices().size();
   const RowNames rows = rows_near(whole, kNear * best_worth(whole));
   const double with_all = result.worth;
   // Policies use every device: they give something new where an idle one is gone.
@@ -136,17 +135,8 @@ void ask_smaller_pools(Asked& asked, const FoundInPool& whole, SearchResult& res
         CutCache own;
         own.tables = asked.cuts.tables;
         CutCache& of_less = effort.cuts_anew ? own : asked.cuts;
-        const Asks search = [&](const Again& again) {
-          return search_pool(less, asked.options, {}, of_less, asked.simulated, again);
-        };
-        const double to_beat = result.worth;
-        FoundInPool found = search({rows, to_beat, idle});
-        const bool one_less = less.cluster.devices().size() + 1 == devices;
-        if (one_less && effort.near_alone > 0 && whole.rows.size() > 1) {
-          const double near = kNear * std::max(to_beat, found.result.worth);
-          ask_rows_alone({rows_near(found, near), to_beat, idle}, found.result, search);
-        }
-        return found.result;
+        const Again again{rows, result.worth, idle};
+        return search_pool(less, asked.options, {}, of_less, asked.simulated, again).result;
       });
   if (!effort.anneals || result.worth <= with_all) return;
   const ScoredPlan plan{result.plan, result.plan.predicted->throughput, result.worth, "search"};

@@ -9,6 +9,7 @@
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_moves.h"
 #include "partitioner/planners/search_run.h"
+#include "partitioner/planners/search_sums.h"
 
 namespace hetpipe {
 namespace {
@@ -16,6 +17,8 @@ namespace {
 // The relative loss of worth that is accepted with probability 1/e, at first and at last.
 constexpr double kHot = 0.02;
 constexpr double kCold = 0.001;
+// Of worth: by how much what virtual workers promise by themselves may be too little.
+constexpr double kMisjudged = 0.03;
 
 // Draws that are the same on every machine.
 class Draws {
@@ -137,41 +140,95 @@ double most_worth(const PlanRequest& request, PlanScores& scores, const Plan& pl
   return slowest > 0 ? request.worth(plan, samples / slowest) : kInfinity;
 }
 
+// What virtual workers by themselves and an estimate of their sums promise. A step changes one or
+// two of them, and the others are known: it takes a fraction of a simulation.
+std::optional<double> promised_worth(SearchSpace& space, PlanScores& scores, const Plan& plan) {
+  auto seconds = scores.slowest_alone(plan);
+  if (!seconds) return std::nullopt;
+  if (!plan.server && traits(composition(plan).schedule).has_flush) {
+    *seconds += seconds_of_sums(space, plan, space.paces(plan));
+  }
+  const double samples = static_cast<double>(plan.virtual_workers.size()) * plan.minibatch;
+  return space.row().request.worth(plan, samples / *seconds);
+}
+
+// Where a walk is. Steps are judged by promises, in relation to the plan from which they lead, and
+// then by a short simulation; rounds, whose simulation takes many times as long, by promises alone
+// until one would be the best.
+class Walk {
+ public:
+  Walk(SearchSpace& space, PlanScores& scores, const ScoredPlan& start, double promised)
+      : space_(space),
+        scores_(scores),
+        seldom_(exchanges_seldom(start.plan)),
+        now_(start.plan),
+        worth_(start.worth),
+        promised_(promised),
+        best_(start.plan),
+        most_(start.worth) {}
+
+  const Plan& now() const { return now_; }
+  double worth() const { return worth_; }
+  const Plan& best() const { return best_; }
+  double most() const { return most_; }
+
+  void try_step(const Plan& plan, double least) {
+    const PlanRequest& request = space_.row().request;
+    if (most_worth(request, scores_, plan) < least) return;
+    const auto promised = promised_worth(space_, scores_, plan);
+    if (!promised) return;
+    double worth = worth_ * *promised / promised_;
+    if (worth < (seldom_ ? least : least * (1 - kMisjudged))) return;
+    if (!seldom_ || worth > most_) {
+      const auto about = scores_.about(plan);
+      if (!about) return;
+      worth = request.worth(plan, *about);
+      if (worth < least) return;
+    }
+    now_ = plan;
+    worth_ = worth;
+    promised_ = *promised;
+    if (worth <= most_ * kBetter) return;
+    const auto throughput = scores_.throughput(plan);
+    if (!throughput || request.worth(plan, *throughput) <= most_ * kBetter) return;
+    most_ = request.worth(plan, *throughput);
+    best_ = plan;
+  }
+
+ private:
+  SearchSpace& space_;
+  PlanScores& scores_;
+  bool seldom_;
+  Plan now_;
+  double worth_;
+  double promised_;
+  Plan best_;
+  double most_;
+};
+
 }  // namespace
 
 ScoredPlan anneal(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
                   const AnnealingLimits& limits) {
   if (replicated(start.plan)) return start;
-  const PlanRequest& request = space.row().request;
   Draws draws(limits.walk);
   Neighbours neighbours(space, draws);
-  Plan now = start.plan, best = start.plan;
-  double worth = start.worth, most = start.worth;
   scores.allow(limits.actions);
   const std::int64_t begin = scores.actions();
+  const auto promised = promised_worth(space, scores, start.plan);
+  if (!promised) return start;
+  Walk walk(space, scores, start, *promised);
   for (int step = 0; step < limits.steps && !scores.spent(); ++step) {
-    const auto other = neighbours.of(now);
+    const auto other = neighbours.of(walk.now());
     if (!other) continue;
     const double along = std::max(
         static_cast<double>(step) / limits.steps,
         static_cast<double>(scores.actions() - begin) / static_cast<double>(limits.actions));
     const double heat = kHot * std::pow(kCold / kHot, std::min(along, 1.0));
-    const double accepted = worth * (1 + heat * std::log(draws.share()));
-    const Plan plan = space.with_knobs(*other, space.knobs_of(*other));
-    if (most_worth(request, scores, plan) < accepted) continue;
-    const auto about = scores.about(plan);
-    if (!about) continue;
-    const double its_worth = request.worth(plan, *about);
-    if (its_worth < accepted) continue;
-    now = plan;
-    worth = its_worth;
-    if (worth <= most * kBetter) continue;
-    const auto throughput = scores.throughput(plan);
-    if (!throughput || request.worth(plan, *throughput) <= most * kBetter) continue;
-    most = request.worth(plan, *throughput);
-    best = now;
+    const double least = walk.worth() * (1 + heat * std::log(draws.share()));
+    walk.try_step(space.with_knobs(*other, space.knobs_of(*other)), least);
   }
-  if (most > start.worth) take_over(found, best, start);
+  if (walk.most() > start.worth) take_over(found, walk.best(), start);
   return start;
 }
 

@@ -200,6 +200,8 @@ std::vector<WorkerPace> SearchSpace::paces(const Plan& plan) {
         at->second.activations.push_back(cost.receive_activations_seconds);
         at->second.gradients.push_back(cost.receive_gradients_seconds);
         at->second.stages.push_back(computing + message_weight() * (cost.total() - computing));
+        at->second.forwards.push_back(cost.forward_seconds +
+                                      message_weight() * cost.receive_activations_seconds);
         at->second.bottleneck = std::max(at->second.bottleneck, at->second.stages.back());
       }
     }

@@ -18,13 +18,13 @@ constexpr std::size_t kPolishedBehind = 2;
 constexpr int kPolishings = 3;               // of a plan
 constexpr double kGainsOn = 1.02;            // of worth: what each must bring for another one
 constexpr std::size_t kImprovedOfLarge = 4;  // plans that improve() starts from in large pools
-constexpr std::size_t kAnnealed = 12;        // plans
+constexpr std::size_t kAnnealed = 24;        // plans
 constexpr std::size_t kAnnealedLonger = 3;   // of them
-constexpr double kWorthAnnealing = 0.75;     // of the best
+constexpr double kWorthAnnealing = 0.65;     // of the best
 constexpr unsigned kWalks = 4;               // from the best of them
 constexpr double kWalksOn = 1.002;           // times: what each must bring for another one
-constexpr AnnealingLimits kShort{4'000, 6'000'000, 0};
-constexpr AnnealingLimits kLong{16'000, 30'000'000, 1};
+constexpr AnnealingLimits kShort{24'000, 12'000'000, 0};
+constexpr AnnealingLimits kLong{96'000, 30'000'000, 1};
 
 ScoredPlan polished(PoolState& pool, const ScoredPlan& chosen) {
   if (pool.exact || pool.devices > static_cast<int>(kSmallPool)) return chosen;

@@ -86,13 +86,6 @@ class WorkerKeys {
   std::map<std::string, std::size_t> numbers_;
 };
 
-// In rounds of many waves a worker mostly works without exchanging anything, and it takes as many
-// simulated actions to see more. What no flush ends cannot do without its servers.
-bool exchanges_seldom(const Plan& plan) {
-  const System system = composition(plan);
-  return traits(system.sync).rounds && traits(system.schedule).has_flush;
-}
-
 // Without a server a worker's memory also hangs on who adds up gradients with it.
 std::string sums_key(const Plan& plan, std::size_t vw) {
   if (plan.server || plan.virtual_workers.size() == 1) return "";
@@ -107,6 +100,11 @@ std::string sums_key(const Plan& plan, std::size_t vw) {
 }
 
 }  // namespace
+
+bool exchanges_seldom(const Plan& plan) {
+  const System system = composition(plan);
+  return traits(system.sync).rounds && traits(system.schedule).has_flush;
+}
 
 const SimulatedPlans::Known* SimulatedPlans::find(const std::string& key) const {
   const auto known = known_.find(key);
@@ -256,6 +254,37 @@ std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
     why_not_ = error.what();
   }
   return known->second;
+}
+
+std::optional<double> PlanScores::soon_alone(const Plan& plan, std::size_t vw) {
+  if (!traits(composition(plan).schedule).has_flush) return alone(plan, vw);
+  const auto [known, is_new] = soon_alone_.emplace(key(plan, vw), std::nullopt);
+  if (!is_new) return known->second;
+  Plan one = plan;
+  one.virtual_workers = {plan.virtual_workers[vw]};
+  if (exchanges_seldom(plan)) {
+    one.sync = to_string(SyncRule::all_reduce);
+    one.server.reset();
+  }
+  try {
+    known->second = simulated(one, Patience::usual, kFewMinibatches).iteration_seconds;
+  } catch (const TooManyRates&) {
+    actions_ += kMostRates / kRatesPerAction;
+  } catch (const UserError& error) {
+    why_not_ = error.what();
+  }
+  return known->second;
+}
+
+std::optional<double> PlanScores::slowest_alone(const Plan& plan) {
+  if (!fits(plan)) return std::nullopt;
+  double slowest = 0;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    const auto seconds = soon_alone(plan, vw);
+    if (!seconds) return std::nullopt;
+    slowest = std::max(slowest, *seconds);
+  }
+  return slowest;
 }
 
 double PlanScores::least_seconds(const Plan& plan, std::size_t vw) {

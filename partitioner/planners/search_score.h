@@ -44,6 +44,10 @@ class SimulatedPlans {
   std::unordered_map<std::string, Known> known_;
 };
 
+// In rounds of many waves a worker mostly works without exchanging anything, and it takes as many
+// simulated actions to see more. What no flush ends cannot do without its servers.
+bool exchanges_seldom(const Plan& plan);
+
 class PlanScores {
  public:
   // What `simulated` knows counts as if it were simulated once more, so that no search hangs on
@@ -64,6 +68,9 @@ class PlanScores {
   // Nearly the same, sooner: where pipelines are flushed and all virtual workers wait for each
   // other then, of few minibatches, whether their pace has settled or not.
   std::optional<double> about(const Plan& plan);
+  // Seconds per minibatch of the slowest virtual worker by itself, of few minibatches as above;
+  // nothing where the plan does not fit.
+  std::optional<double> slowest_alone(const Plan& plan);
   // What simulate() said of this plan, which need not be asked again.
   void note(const Plan& plan, double throughput);
   // Seconds per minibatch of one virtual worker by itself, without waiting for others, and of
@@ -83,6 +90,7 @@ class PlanScores {
 
  private:
   static std::string key(const Plan& plan);
+  std::optional<double> soon_alone(const Plan& plan, std::size_t vw);
   bool fits(const Plan& plan, std::size_t vw);
   std::string key(const Plan& plan, std::size_t vw) const;
   std::string timing_key(const Plan& plan) const;
@@ -106,6 +114,7 @@ class PlanScores {
   };
   std::unordered_map<std::string, Simulated> throughput_;
   std::unordered_map<std::string, std::optional<double>> alone_;
+  std::unordered_map<std::string, std::optional<double>> soon_alone_;
   std::unordered_map<std::string, bool> fits_;
 };
 

@@ -54,6 +54,7 @@ struct WorkerPace {
   double bottleneck = 0;
   double sum = 0;
   std::vector<double> stages;                  // [stage]: of which the bottleneck is the most
+  std::vector<double> forwards;                // [stage]: of these, its forward passes
   std::vector<double> activations, gradients;  // [stage]: to receive them
 };
 

@@ -329,18 +329,20 @@ PlanRequest request_of_storeroom(std::vector<Node> nodes, const std::string& pro
   return request;
 }
 
-// Without a GTX 1080 Ti another system is best, whose plan gives GPT-2 6 % more once it is annealed
-// in the whole pool.
-TEST(SearchAdvice, WhatSmallerPoolsGiveIsAnnealed) {
+// Simulating rounds takes so long that steps by simulations alone find little: what virtual workers
+// take by themselves leads to a plan of GPT-2 that is worth 16 % more than what the search ends
+// with otherwise.
+TEST(SearchAdvice, RoundsAreAnnealed) {
   PlanRequest request =
       request_of_storeroom({{"a", {0, 0, 1, 2}}, {"c", {3, 3, 3, 3}}, {"d", {4, 4}}, {"cpu", {}}},
                            "/tests/profiles/gpt2.toml");
   request.objective = PlanObjective::time_to_accuracy;
   request.chooses_sync = true;
   const SearchResult found = search_plans(request);
-  const double without = best_of_origin(found, "search without").first;
-  EXPECT_GT(without, best_of_origin(found, "search with ").first);
-  EXPECT_GT(best_of_origin(found, "search, annealed").first, 1.05 * without);
+  const auto [annealed, others] = best_of_origin(found, "search, annealed");
+  EXPECT_TRUE(traits(composition(found.plan).sync).rounds);
+  EXPECT_GT(annealed, 1.12 * others);
+  EXPECT_EQ(found.worth, annealed);
 }
 
 // With six virtual workers and no other number of them HetPipe's ResNet-152 was 9 % faster than in

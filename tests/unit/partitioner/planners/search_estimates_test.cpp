@@ -4,7 +4,9 @@
 
 #include "../cases.h"
 #include "partitioner/planners/search_pace.h"
+#include "partitioner/planners/search_score.h"
 #include "partitioner/planners/search_space.h"
+#include "partitioner/planners/search_sums.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
@@ -59,6 +61,46 @@ TEST(SearchEstimates, AllReducesThatStayInANode) {
   EXPECT_GT(inside.simulated, 1.5 * crossing.simulated);
   EXPECT_NEAR(inside.estimate / inside.simulated, 1, 0.05);
   EXPECT_NEAR(crossing.estimate / crossing.simulated, 1, 0.25);
+}
+
+// Three virtual workers of unequal devices on three nodes, cut differently: what they take by
+// themselves and what their sums add is what they take together.
+TEST(SearchEstimates, SumsOfWorkersThatAreCutDifferently) {
+  PlanRequest request = two_nodes("gpipe");
+  request.cluster =
+      test::cluster_of({{"fast", "slow"}, {"fast", "slow"}, {"slow", "slow"}}, 1'000'000'000);
+  request.cluster.intra_node = {10e9, 1e-6, false};
+  request.cluster.inter_node = {1e9, 1e-5, false};
+  request.profile = test::chain_of(6, {"fast", "slow"},
+                                   [](const auto& kind) { return kind == "fast" ? 4e-3 : 8e-3; });
+  for (ProfileLayer& layer : request.profile.change().layers) layer.parameter_bytes = 8'000'000;
+  for (Measurement& m : request.profile.change().measurements) {
+    for (auto& bytes : m.output_bytes) bytes = 100'000;
+  }
+  const Allocation workers{{{"n0", 1}, {"n1", 0}}, {{"n2", 0}, {"n0", 0}}, {{"n1", 1}, {"n2", 1}}};
+  for (const char* system : {"gpipe", "pipedream-flush", "zero-bubble"}) {
+    request.system = system;
+    for (const int cut : {1, 2, 3, 4}) {
+      CutCache cuts;
+      const std::vector<Packing> none;
+      SearchSpace space(search_rows(request).front(), *request.minibatch, cuts, none);
+      Knobs knobs = space.first_knobs(2);
+      knobs.micro_batches = 8;
+      auto plan = space.plan(workers, knobs);
+      ASSERT_TRUE(plan);
+      for (std::size_t vw = 0; vw < 3; ++vw) {
+        std::vector<PlanStage>& stages = plan->virtual_workers[vw].stages;
+        stages[0].end_layer = stages[1].first_layer = vw == 1 ? cut : 3;
+      }
+      PlanScores scores(request.cluster, request.profile);
+      const auto alone = scores.slowest_alone(*plan);
+      ASSERT_TRUE(alone);
+      const double sums = seconds_of_sums(space, *plan, space.paces(*plan));
+      const double together = simulate(*plan, request.cluster, request.profile).iteration_seconds;
+      EXPECT_GT(together, 1.05 * *alone) << system << ", " << cut;
+      EXPECT_NEAR((*alone + sums) / together, 1, 0.06) << system << ", " << cut;
+    }
+  }
 }
 
 // What ZB-H1 gains by filling bubbles is seen before it is simulated.
