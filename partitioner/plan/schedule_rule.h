@@ -61,6 +61,8 @@ struct ScheduleTraits {
   BackwardForm backward = BackwardForm::whole;
   // Micro-batches are folded: one F and one B compute their whole minibatch.
   bool whole_minibatches = false;
+  // No B begins before the last F of its minibatch, at any stage.
+  bool forwards_first = false;
   // How many minibatches are in flight (Nm) is chosen; elsewhere the rule says it, and what is
   // chosen is the number of micro-batches.
   bool chooses_in_flight = false;
@@ -102,7 +104,8 @@ inline constexpr std::array<ScheduleTraits, 10> kScheduleRules{{
     {.rule = ScheduleRule::gpipe,
      .name = "gpipe",
      .generate = generators::gpipe,
-     .has_flush = true},
+     .has_flush = true,
+     .forwards_first = true},
     {.rule = ScheduleRule::flush_1f1b,
      .name = "1f1b-flush",
      .generate = generators::flush_1f1b,

@@ -42,7 +42,7 @@ Passage passage_of(const ScheduleTraits& schedule, const WorkerPace& pace, int m
     drain += share * backwards[k];
   }
   double busiest = pace.bottleneck;
-  if (schedule.rule == ScheduleRule::gpipe) {
+  if (schedule.forwards_first) {
     const double most = *std::max_element(backwards.begin(), backwards.end());
     busiest = *std::max_element(pace.forwards.begin(), pace.forwards.end()) + most;
     double behind = 0;
